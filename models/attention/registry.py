@@ -1,0 +1,171 @@
+"""The registry of attention variants: it builds them, documents them and is the test matrix."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .contract import Attention, Chain, NoAttention, SiteError
+from .spec import Part, Spec, SpecError, parse_spec
+from .traits import Site, Traits
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One registered variant.
+
+    Attributes:
+        name: the name in specs.
+        cls: the module class; its keyword-only arguments are the options of the spec.
+        positional: the option that may stand without its key, e.g. ``terms(0110)``.
+        examples: specs that the contract tests run and ``attnbench list attention`` shows.
+        summary: one line for the list.
+    """
+
+    name: str
+    cls: type[Attention]
+    positional: str | None
+    examples: tuple[str, ...]
+    summary: str
+
+
+_VARIANTS: dict[str, Variant] = {}
+_RESERVED = {"self", "dim", "heads", "dropout"}
+
+
+def register_attention(
+    name: str, *, examples: tuple[str, ...], positional: str | None = None
+) -> Callable[[type[Attention]], type[Attention]]:
+    """Class decorator that makes a variant available under ``name`` in specs.
+
+    The constructor must take ``(dim, heads, *, dropout, **options)`` and the class must have
+    ``traits(**options)``. ``examples`` are run by every contract test.
+    """
+
+    def decorate(cls: type[Attention]) -> type[Attention]:
+        if name in _VARIANTS:
+            raise ValueError(f"attention variant {name!r} is registered twice")
+        summary = (inspect.getdoc(cls) or "").partition("\n")[0]
+        _VARIANTS[name] = Variant(name, cls, positional, examples, summary)
+        return cls
+
+    return decorate
+
+
+def list_variants() -> list[Variant]:
+    """All registered variants, by name."""
+    return [_VARIANTS[name] for name in sorted(_VARIANTS)]
+
+
+def variant_examples() -> list[str]:
+    """Every example spec of every variant: the test matrix."""
+    return [example for variant in list_variants() for example in variant.examples]
+
+
+def build_attention(
+    spec: str | Spec,
+    *,
+    dim: int,
+    heads: int = 8,
+    dropout: float = 0.0,
+    site: Site | None = None,
+) -> Attention:
+    """Build the module that a spec names.
+
+    Args:
+        spec: e.g. ``terms(0110)`` or ``terms(0010)+deformable``.
+        dim: model width D.
+        heads: number of heads H; must divide D.
+        dropout: dropout on attention weights (or on the taps of a predicted kernel).
+        site: if given, a spec that can't serve it raises ``SiteError``.
+
+    Raises:
+        SpecError: unknown variant or option, or an option out of range.
+        SiteError: the variant can't serve ``site``.
+    """
+    parsed = parse_spec(spec)
+    if site is not None and (reason := refusal(parsed, site)) is not None:
+        raise SiteError(f"attention {str(parsed)!r} can't stand at {site.name}: {reason}")
+    modules = [_build_part(part, parsed, dim, heads, dropout) for part in parsed.parts]
+    present = [module for module in modules if not isinstance(module, NoAttention)]
+    if not present:
+        return modules[0]
+    return present[0] if len(present) == 1 else Chain(inner=present[0], fronts=present[1:])
+
+
+def traits_of(spec: str | Spec) -> Traits:
+    """The traits of a spec; a chain lacks what any of its parts lacks."""
+    parsed = parse_spec(spec)
+    traits = [_variant(part, parsed).cls.traits(**_options(part, parsed)) for part in parsed.parts]
+    present = [one for one in traits if one.family != "none"] or traits[:1]
+    lacks = {ability: why for one in reversed(present) for ability, why in one.lacks.items()}
+    first = present[0]
+    return Traits(first.family, first.weights, first.geometry, lacks)
+
+
+def refusal(spec: str | Spec, site: Site) -> str | None:
+    """The reason why ``spec`` can't serve ``site``, or None if it can."""
+    return site.refuses(traits_of(spec))
+
+
+def _build_part(part: Part, spec: Spec, dim: int, heads: int, dropout: float) -> Attention:
+    variant = _variant(part, spec)
+    options = _options(part, spec)
+    if variant.cls.traits(**options).family == "none":  # terms(0000) is none
+        return NoAttention(dim, heads)
+    try:
+        return variant.cls(dim, heads, dropout=dropout, **options)
+    except ValueError as error:
+        raise SpecError(f"attention spec {str(spec)!r}: {error}") from error
+
+
+def _variant(part: Part, spec: Spec) -> Variant:
+    if part.name not in _VARIANTS:
+        near = difflib.get_close_matches(part.name, _VARIANTS, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "see 'attnbench list attention'"
+        raise SpecError(f"attention spec {str(spec)!r}: no variant is called {part.name!r}; {hint}")
+    return _VARIANTS[part.name]
+
+
+def _options(part: Part, spec: Spec) -> dict[str, Any]:
+    """The keyword arguments of a part, checked against the constructor's signature."""
+    variant = _variant(part, spec)
+    parameters = inspect.signature(variant.cls.__init__).parameters
+    known = {name: parameter for name, parameter in parameters.items() if name not in _RESERVED}
+    options = dict(part.options)
+    if part.positional is not None:
+        if variant.positional is None or variant.positional in options:
+            raise SpecError(
+                f"attention spec {str(spec)!r}: {part.positional!r} has no key; "
+                f"the options of {part.name} are {', '.join(known) or 'none'}"
+            )
+        options[variant.positional] = part.positional
+    for name, value in options.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else "remove it"
+            raise SpecError(
+                f"attention spec {str(spec)!r}: {part.name} has no option {name!r} "
+                f"(it has {', '.join(known) or 'none'}); {hint}"
+            )
+        default = known[name].default
+        if isinstance(default, bool) and not isinstance(value, bool):
+            raise SpecError(f"attention spec {str(spec)!r}: {name} is true or false, not {value!r}")
+    missing = [
+        name
+        for name, parameter in known.items()
+        if parameter.default is inspect.Parameter.empty and name not in options
+    ]
+    if missing:
+        example = variant.examples[0] if variant.examples else part.name
+        raise SpecError(
+            f"attention spec {str(spec)!r}: {part.name} needs {missing[0]}; write e.g. {example}"
+        )
+    try:
+        variant.cls.traits(**options)
+    except ValueError as error:
+        raise SpecError(f"attention spec {str(spec)!r}: {error}") from error
+    return options

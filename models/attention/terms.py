@@ -1,0 +1,317 @@
+"""Attention as a sum of four energy terms, and the projections that the energy family shares.
+
+"An Empirical Study of Spatial Attention Mechanisms in Deep Networks" (Zhu et al., ICCV 2019,
+arXiv 1904.05873), equations 1 and 2::
+
+    y_q = sum_m W_m [ sum_k A_m(q, k) * W'_m x_k ],   A_m(q, k) ~ exp( sum_j beta_j E_j )
+    E1 = z_q^T U_m^T V^C_m x_k       query content and key content
+    E2 = z_q^T U_m^T V^R_m R_{k-q}   query content and relative position
+    E3 = u_m^T V^C_m x_k             key content only
+    E4 = v_m^T V^R_m R_{k-q}         relative position only
+
+U is shared by E1 and E2, V^C by E1 and E3, V^R by E2 and E4, so that E1 + E3 = (q + u) . k and
+E2 + E4 = (q + v) . r. R is the sinusoidal encoding of the relative position, key index minus
+query index, also between source and target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .contract import Attention, AttentionOutput, AttentionState
+from .geometry import Sequence1D
+from .kernels import AxisScores, Energy, attend
+from .masks import AttentionMask
+from .registry import register_attention
+from .traits import Traits
+
+NO_MASK = AttentionMask()
+
+
+class KeyValueState(AttentionState):
+    """Keys and values seen so far, and the projected encodings of the offsets in reach."""
+
+    def __init__(
+        self, keys_BHKE: Tensor | None, values_BHKE: Tensor | None, *, grows: bool
+    ) -> None:
+        self.keys_BHKE = keys_BHKE
+        self.values_BHKE = values_BHKE
+        self.grows = grows
+        self.relative: tuple[int, int, Tensor] | None = None
+
+    @property
+    def length(self) -> int:
+        """Number of keys held."""
+        return 0 if self.values_BHKE is None else self.values_BHKE.shape[2]
+
+    def append(self, keys_BHKE: Tensor | None, values_BHKE: Tensor) -> None:
+        """Add the keys (if the variant has any) and values of the new positions."""
+        if self.values_BHKE is None:
+            self.keys_BHKE, self.values_BHKE = keys_BHKE, values_BHKE
+            return
+        self.values_BHKE = torch.cat([self.values_BHKE, values_BHKE], 2)
+        if self.keys_BHKE is not None and keys_BHKE is not None:
+            self.keys_BHKE = torch.cat([self.keys_BHKE, keys_BHKE], 2)
+
+    def select(self, index_N: Tensor) -> None:
+        if self.values_BHKE is not None:
+            self.values_BHKE = self.values_BHKE.index_select(0, index_N)
+        if self.keys_BHKE is not None:
+            self.keys_BHKE = self.keys_BHKE.index_select(0, index_N)
+
+    def tensors(self) -> Sequence[Tensor]:
+        held = [self.keys_BHKE, self.values_BHKE, self.relative[2] if self.relative else None]
+        return [tensor for tensor in held if tensor is not None]
+
+
+@register_attention(
+    "terms",
+    positional="terms",
+    examples=(
+        *(f"terms({number:04b})" for number in range(1, 16)),
+        "terms(0100,range=5)",
+        "terms(1111,range=3)",
+    ),
+)
+class TermsAttention(Attention):
+    """The sum of the chosen terms E1..E4; ``terms(1000)`` is dot-product attention.
+
+    Args:
+        dim: model width D.
+        heads: number of heads H (8 in the paper).
+        dropout: dropout on the attention weights.
+        terms: four bits, E1 to E4.
+        range: number of neighbouring keys n_k a query may read (Table 3), odd; 0 reads all.
+            Centred on the query, or the last n_k keys where the future is hidden, as many as
+            the taps of a dynamic convolution of that kernel size.
+        scale: divide the energies by sqrt(E). On by default: the paper's formula shows no
+            divisor and its image code (mmcv) has none, but its translation experiments take
+            the Transformer's hyper-parameters, and terms(1000) is then exactly dot.
+        bias: biases on query, key and value projections; the paper's formula has none.
+        base: longest wavelength of R over 2 pi, 10000 in Transformers (mmcv takes 1000 on images).
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        *,
+        dropout: float = 0.0,
+        terms: str,
+        range: int = 0,
+        scale: bool = True,
+        bias: bool = False,
+        base: float = 10000.0,
+    ) -> None:
+        super().__init__(dim, heads)
+        self.terms = _bits(terms)
+        content, relative, key_only, position_only = self.terms
+        if not any(self.terms):
+            raise ValueError("terms(0000) is no attention: write none")
+        if range < 0 or (range and range % 2 == 0):
+            raise ValueError(f"range is an odd number of keys, or 0 for all, not {range}")
+        self.range = range
+        self.scale = 1 / math.sqrt(self.head_dim) if scale else 1.0
+        self.base = base
+        self.dropout = dropout
+        self.query_proj = nn.Linear(dim, dim, bias) if content or relative else None
+        self.key_proj = nn.Linear(dim, dim, bias) if content or key_only else None
+        self.relative_proj = nn.Linear(dim, dim, False) if relative or position_only else None
+        self.value_proj = nn.Linear(dim, dim, bias)
+        self.out_proj = nn.Linear(dim, dim)
+        shape = (heads, self.head_dim)
+        self.content_bias_HE = nn.Parameter(torch.empty(shape)) if key_only else None
+        self.relative_bias_HE = nn.Parameter(torch.empty(shape)) if position_only else None
+        self.reset_parameters()
+
+    @classmethod
+    def traits(cls, **options: Any) -> Traits:
+        bits = _bits(options.get("terms", "1000"))
+        if not any(bits):
+            return Traits(family="none", weights="none")
+        positions = options.get("range", 0) or bits[1] or bits[3]
+        geometry = frozenset({Sequence1D.name}) if positions else frozenset()
+        return Traits(family="energy", weights="dense", geometry=geometry)
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform projections, zero biases; u and v uniform in +-1/sqrt(2 E) as in mmcv."""
+        for module in self.children():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        bound = 1 / math.sqrt(2 * self.head_dim)
+        for bias in (self.content_bias_HE, self.relative_bias_HE):
+            if bias is not None:
+                nn.init.uniform_(bias, -bound, bound)
+
+    def forward(
+        self,
+        query_BQD: Tensor,
+        memory_BKD: Tensor | None = None,
+        *,
+        geometry: Sequence1D | None = None,
+        mask: AttentionMask | None = None,
+        state: AttentionState | None = None,
+        need_weights: bool = False,
+    ) -> AttentionOutput:
+        mask = NO_MASK if mask is None else mask
+        queries = query_BQD.shape[1]
+        held = state if isinstance(state, KeyValueState) else None
+        start = 0
+        if held is None:
+            keys_BHKE, values_BHKE = self.keys_and_values(
+                query_BQD if memory_BKD is None else memory_BKD, mask
+            )
+        else:
+            if held.grows:
+                start = held.length
+                held.append(*self.keys_and_values(query_BQD, mask))
+            keys_BHKE, values_BHKE = held.keys_BHKE, held.values_BHKE
+            assert values_BHKE is not None
+        keys = values_BHKE.shape[2]
+        where = geometry
+        if where is None:
+            where = Sequence1D(queries, keys, query_start=start)
+        elif (where.queries, where.keys) != (queries, keys):
+            raise ValueError(
+                f"the geometry is for {where.queries} queries and {where.keys} keys, but the "
+                f"call has {queries} and {keys}: make it from the tensors of this batch"
+            )
+        window = self.window(mask.causal)
+        energy = self.energy(query_BQD, keys_BHKE, where, window, mask, held)
+        context_BHQE, weights = attend(
+            energy,
+            values_BHKE,
+            mask.allowed(where, window, query_BQD.device),
+            queries=queries,
+            dropout=self.dropout if self.training else 0.0,
+            need_weights=need_weights,
+        )
+        context_BQD = self.out_proj(context_BHQE.transpose(1, 2).flatten(2))
+        return AttentionOutput(context_BQD, weights, state)
+
+    def begin(
+        self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
+    ) -> AttentionState:
+        if memory_BKD is None:
+            return KeyValueState(None, None, grows=True)
+        keys, values = self.keys_and_values(memory_BKD, NO_MASK if mask is None else mask)
+        return KeyValueState(keys, values, grows=False)
+
+    def window(self, causal: bool) -> tuple[int, int] | None:
+        """Offsets ``key - query`` in reach; None if all are."""
+        if not self.range:
+            return None
+        return (1 - self.range, 0) if causal else (-(self.range // 2), self.range // 2)
+
+    def project_queries(self, query_BQD: Tensor, mask: AttentionMask) -> Tensor:
+        """Queries before they are split into heads, (B, Q, D)."""
+        assert self.query_proj is not None
+        return self.query_proj(query_BQD)
+
+    def project_keys(self, memory_BKD: Tensor, mask: AttentionMask) -> Tensor:
+        """Keys before they are split into heads, (B, K, D)."""
+        assert self.key_proj is not None
+        return self.key_proj(memory_BKD)
+
+    def keys_and_values(
+        self, memory_BKD: Tensor, mask: AttentionMask
+    ) -> tuple[Tensor | None, Tensor]:
+        """Keys (None if no term reads them) and values of a memory, (B, H, K, E)."""
+        values = self.split(self.value_proj(memory_BKD))
+        if self.key_proj is None:
+            return None, values
+        return self.split(self.project_keys(memory_BKD, mask)), values
+
+    def split(self, x_BTD: Tensor) -> Tensor:
+        """(B, T, D) to (B, H, T, E)."""
+        return x_BTD.unflatten(-1, (self.heads, self.head_dim)).transpose(1, 2)
+
+    def energy(
+        self,
+        query_BQD: Tensor,
+        keys_BHKE: Tensor | None,
+        where: Sequence1D,
+        window: tuple[int, int] | None,
+        mask: AttentionMask,
+        held: KeyValueState | None,
+    ) -> Energy:
+        """The scores of equation 2, with the shared weights multiplied once."""
+        content, relative, key_only, position_only = self.terms
+        query_BHQE = None
+        if content or relative:
+            query_BHQE = self.split(self.project_queries(query_BQD, mask)) * self.scale
+        u_H1E = None if self.content_bias_HE is None else self.content_bias_HE[:, None] * self.scale
+        v_H1E = (
+            None if self.relative_bias_HE is None else self.relative_bias_HE[:, None] * self.scale
+        )
+        parts: dict[str, Any] = {}
+        if content:
+            assert query_BHQE is not None
+            parts["query_BHQE"] = query_BHQE if u_H1E is None else query_BHQE + u_H1E
+            parts["key_BHKE"] = keys_BHKE
+        elif key_only:
+            assert u_H1E is not None and keys_BHKE is not None
+            parts["key_bias_BHK"] = (keys_BHKE @ u_H1E.transpose(-2, -1)).squeeze(-1)
+        if relative or position_only:
+            asking = query_BHQE if relative else None
+            if v_H1E is not None:
+                asking = v_H1E[None] if asking is None else asking + v_H1E
+            assert asking is not None
+            parts["axes"] = (AxisScores(self.relative_scores(asking, where, window, held)),)
+        return Energy(**parts)
+
+    def relative_scores(
+        self,
+        asking_BHQE: Tensor,
+        where: Sequence1D,
+        window: tuple[int, int] | None,
+        held: KeyValueState | None,
+    ) -> Tensor:
+        """Scores (B or 1, H, Q, K) of ``asking_BHQE`` (B or 1, H, Q or 1, E) against R_{k-q}."""
+        lowest, highest = where.offsets
+        low, high = lowest, highest
+        if window is not None:
+            low, high = max(low, window[0]), min(high, window[1])
+        if low > high:  # no key of the window exists
+            batch, heads = asking_BHQE.shape[:2]
+            return asking_BHQE.new_zeros(batch, heads, where.queries, where.keys)
+        table_HPE = self.relative_table(low, high, where, asking_BHQE, held)
+        scores_BHQP = asking_BHQE @ table_HPE.transpose(-2, -1)
+        if window is not None:  # offsets outside the window are masked: any score will do
+            scores_BHQP = nn.functional.pad(scores_BHQP, (low - lowest, highest - high))
+        return where.skew(scores_BHQP.expand(-1, -1, where.queries, -1))
+
+    def relative_table(
+        self, low: int, high: int, where: Sequence1D, like: Tensor, held: KeyValueState | None
+    ) -> Tensor:
+        """V^R R for the offsets low..high, (H, P, E); while decoding it is kept and grown."""
+        assert self.relative_proj is not None
+        if held is not None:
+            if held.relative is None or low < held.relative[0] or high > held.relative[1]:
+                low_kept, high_kept = min(2 * low, -16), max(high, 0)
+                table = self.project_offsets(low_kept, high_kept, where, like)
+                held.relative = (low_kept, high_kept, table)
+            first = low - held.relative[0]
+            return held.relative[2][:, first : first + high - low + 1]
+        return self.project_offsets(low, high, where, like)
+
+    def project_offsets(self, low: int, high: int, where: Sequence1D, like: Tensor) -> Tensor:
+        """V^R R for the offsets low..high, (H, P, E)."""
+        assert self.relative_proj is not None
+        encoding_PD = where.encoding(low, high, self.dim, self.base, like)
+        projected_PD = self.relative_proj(encoding_PD)
+        return projected_PD.unflatten(-1, (self.heads, self.head_dim)).transpose(0, 1)
+
+
+def _bits(text: str) -> tuple[bool, bool, bool, bool]:
+    if len(text) != 4 or set(text) - {"0", "1"}:
+        raise ValueError(f"terms are four bits for E1 to E4, e.g. terms(0110), not {text!r}")
+    content, relative, key_only, position_only = (bit == "1" for bit in text)
+    return content, relative, key_only, position_only
