@@ -1,0 +1,44 @@
+"""Settings that must stand before torch or a Hugging Face library is imported, and the seed."""
+
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+_CACHE = tempfile.mkdtemp(prefix="attnbench-tests-")
+
+os.environ.update(
+    # One thread: the tests compare numbers, and two cores are shared with data workers.
+    OMP_NUM_THREADS="1",
+    MKL_NUM_THREADS="1",
+    TOKENIZERS_PARALLELISM="false",
+    # Nothing is downloaded, and nobody's cache is written.
+    HF_HUB_OFFLINE="1",
+    HF_DATASETS_OFFLINE="1",
+    TRANSFORMERS_OFFLINE="1",
+    WANDB_MODE="offline",
+    HF_HOME=_CACHE,
+)
+
+
+def pytest_unconfigure() -> None:
+    """Remove the cache folder of this run."""
+    shutil.rmtree(_CACHE, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[int]:
+    """Seed every generator in use before each test; gives the seed."""
+    seed = 20240229
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        torch.set_num_threads(1)
+        torch.manual_seed(seed)
+    yield seed
