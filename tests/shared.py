@@ -1,0 +1,27 @@
+"""Where the reference numbers and the small real data lie, for the tests that want them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+_DEFAULT = Path(__file__).resolve().parents[2] / "shared"
+
+
+def golden_dir() -> Path:
+    """Give the folder of reference numbers ($ATTNBENCH_GOLDEN), or skip the test."""
+    return _folder(Path(os.environ.get("ATTNBENCH_GOLDEN", _DEFAULT / "golden")), "ATTNBENCH_GOLDEN")
+
+
+def data_dir() -> Path:
+    """Give the folder of small real data ($ATTNBENCH_SHARED/data), or skip the test."""
+    return _folder(Path(os.environ.get("ATTNBENCH_SHARED", _DEFAULT)) / "data", "ATTNBENCH_SHARED")
+
+
+def _folder(path: Path, variable: str) -> Path:
+    if not path.is_dir():
+        # Also callable while tests are collected, for parametrising over the files found.
+        pytest.skip(
+            f"{path} is not there; set {variable} to a folder that has it", allow_module_level=True
+        )
+    return path
