@@ -1,0 +1,6 @@
+"""Encoder and decoder layers that take any attention module, feed-forward and positions."""
+
+from .positions import SinusoidalPositions
+from .transformer import DecoderLayer, EncoderLayer, FeedForward
+
+__all__ = ["DecoderLayer", "EncoderLayer", "FeedForward", "SinusoidalPositions"]
