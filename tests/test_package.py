@@ -1,4 +1,4 @@
-"""What gets installed: the package list, the wheel, the source archive, the declared dependencies."""
+"""What gets installed: package list, wheel, source archive and declared dependencies."""
 
 import ast
 import os
