@@ -1,0 +1,72 @@
+"""What a table is to show: its rows, its metrics and the published numbers beside them."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class MetricSpec:
+    """One metric column.
+
+    `name` is a key of `RunRecord.metrics`, or one of the record's fields parameters, macs and
+    macs_executed. `published` is its name in published.csv, where it has one. The measured value
+    is multiplied by `scale` (100 for a fraction shown in percent, 1e-9 for MACs shown as GFLOPs)
+    and shown with `decimals`. `higher_is_better` None: no best value is marked.
+    """
+
+    name: str
+    published: str | None = None
+    label: str = ""
+    decimals: int = 2
+    scale: float = 1.0
+    higher_is_better: bool | None = True
+    meaning: str = ""
+
+    @property
+    def title(self) -> str:
+        """The column's heading."""
+        return self.label or self.name
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """One row. `published` is the paper's label of it; `reference` rows are never run here."""
+
+    row: str
+    published: str | None = None
+    reference: bool = False
+
+
+@dataclass(frozen=True)
+class PublishedSource:
+    """Where the published numbers of a table stand.
+
+    `dataset` and `preset` name the run that they can be compared with; a table of any other run
+    says under it that the difference isn't a measure of reproduction.
+    """
+
+    paper: str
+    table: str
+    dataset_split: str
+    dataset: str | None = None
+    preset: str = "paper"
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A whole table.
+
+    `seeds` are the seeds that every row should have; empty: all that any row has. `commands` are
+    the shell commands that make the table again, `data_source` the public address of the data.
+    Without `rows`, every row that has a record is shown.
+    """
+
+    grid: str
+    dataset: str
+    preset: str
+    metrics: tuple[MetricSpec, ...]
+    rows: tuple[RowSpec, ...] = ()
+    title: str = ""
+    published: PublishedSource | None = None
+    seeds: tuple[int, ...] = ()
+    commands: tuple[str, ...] = field(default=())
+    data_source: str = ""
