@@ -28,7 +28,7 @@ from .spec import Spec, SpecError, parse_spec
 from .traits import Site, Traits
 
 # Importing the variants registers them; this list is the one place that names them.
-from . import dot, terms  # noqa: E402, F401  isort: skip
+from . import deformable, dot, dynamic, nsa, terms  # noqa: E402, F401  isort: skip
 
 __all__ = [
     "Attention",

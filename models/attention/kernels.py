@@ -88,6 +88,11 @@ def force_path(path: Path) -> Iterator[None]:
         _forced.pop()
 
 
+def forced_path() -> Path | None:
+    """The path that ``force_path`` asks for, or None: size decides."""
+    return _forced[-1] if _forced else None
+
+
 def attend(
     energy: Energy,
     value_BHKE: Tensor,
@@ -128,9 +133,7 @@ def attend(
 def _choose(energy: Energy, value_BHKE: Tensor, dropout: float) -> Path:
     if energy.query_BHQE is None or energy.query_BHQE.shape[2] == 1:
         return "explicit"  # no query content: one row of weights, or one for the whole batch
-    if _forced:
-        return _forced[-1]
-    return "mask"
+    return forced_path() or "mask"
 
 
 def _explicit(

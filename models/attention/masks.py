@@ -33,7 +33,13 @@ class AttentionMask:
     @property
     def queries_BQ(self) -> Tensor | None:
         """True where a query is real; in self-attention the key mask."""
-        return self.keys_BK if self._queries_BQ is None else self._queries_BQ
+        return self.queries_of(memory=False)
+
+    def queries_of(self, *, memory: bool) -> Tensor | None:
+        """True where a query is real, None if all are; ``memory``: the keys are other elements."""
+        if self._queries_BQ is None and not memory:
+            return self.keys_BK
+        return self._queries_BQ
 
     def allowed(
         self, where: Sequence1D, window: tuple[int, int] | None, device: torch.device

@@ -166,12 +166,12 @@ class TermsAttention(Attention):
         start = 0
         if held is None:
             keys_BHKE, values_BHKE = self.keys_and_values(
-                query_BQD if memory_BKD is None else memory_BKD, mask
+                query_BQD if memory_BKD is None else memory_BKD, mask.keys_BK
             )
         else:
             if held.grows:
                 start = held.length
-                held.append(*self.keys_and_values(query_BQD, mask))
+                held.append(*self.keys_and_values(query_BQD))
             keys_BHKE, values_BHKE = held.keys_BHKE, held.values_BHKE
             assert values_BHKE is not None
         keys = values_BHKE.shape[2]
@@ -184,7 +184,9 @@ class TermsAttention(Attention):
                 f"call has {queries} and {keys}: make it from the tensors of this batch"
             )
         window = self.window(mask.causal)
-        energy = self.energy(query_BQD, keys_BHKE, where, window, mask, held)
+        reads_memory = memory_BKD is not None or (held is not None and not held.grows)
+        valid_BQ = mask.queries_of(memory=reads_memory)
+        energy = self.energy(query_BQD, keys_BHKE, where, window, valid_BQ, held)
         context_BHQE, weights = attend(
             energy,
             values_BHKE,
@@ -201,7 +203,7 @@ class TermsAttention(Attention):
     ) -> AttentionState:
         if memory_BKD is None:
             return KeyValueState(None, None, grows=True)
-        keys, values = self.keys_and_values(memory_BKD, NO_MASK if mask is None else mask)
+        keys, values = self.keys_and_values(memory_BKD, None if mask is None else mask.keys_BK)
         return KeyValueState(keys, values, grows=False)
 
     def window(self, causal: bool) -> tuple[int, int] | None:
@@ -210,24 +212,24 @@ class TermsAttention(Attention):
             return None
         return (1 - self.range, 0) if causal else (-(self.range // 2), self.range // 2)
 
-    def project_queries(self, query_BQD: Tensor, mask: AttentionMask) -> Tensor:
-        """Queries before they are split into heads, (B, Q, D)."""
+    def project_queries(self, query_BQD: Tensor, valid_BQ: Tensor | None) -> Tensor:
+        """Queries before they are split into heads, (B, Q, D); ``valid_BQ`` marks the real ones."""
         assert self.query_proj is not None
         return self.query_proj(query_BQD)
 
-    def project_keys(self, memory_BKD: Tensor, mask: AttentionMask) -> Tensor:
-        """Keys before they are split into heads, (B, K, D)."""
+    def project_keys(self, memory_BKD: Tensor, valid_BK: Tensor | None) -> Tensor:
+        """Keys before they are split into heads, (B, K, D); ``valid_BK`` marks the real ones."""
         assert self.key_proj is not None
         return self.key_proj(memory_BKD)
 
     def keys_and_values(
-        self, memory_BKD: Tensor, mask: AttentionMask
+        self, memory_BKD: Tensor, valid_BK: Tensor | None = None
     ) -> tuple[Tensor | None, Tensor]:
         """Keys (None if no term reads them) and values of a memory, (B, H, K, E)."""
         values = self.split(self.value_proj(memory_BKD))
         if self.key_proj is None:
             return None, values
-        return self.split(self.project_keys(memory_BKD, mask)), values
+        return self.split(self.project_keys(memory_BKD, valid_BK)), values
 
     def split(self, x_BTD: Tensor) -> Tensor:
         """(B, T, D) to (B, H, T, E)."""
@@ -239,14 +241,14 @@ class TermsAttention(Attention):
         keys_BHKE: Tensor | None,
         where: Sequence1D,
         window: tuple[int, int] | None,
-        mask: AttentionMask,
+        valid_BQ: Tensor | None,
         held: KeyValueState | None,
     ) -> Energy:
         """The scores of equation 2, with the shared weights multiplied once."""
         content, relative, key_only, position_only = self.terms
         query_BHQE = None
         if content or relative:
-            query_BHQE = self.split(self.project_queries(query_BQD, mask)) * self.scale
+            query_BHQE = self.split(self.project_queries(query_BQD, valid_BQ)) * self.scale
         u_H1E = None if self.content_bias_HE is None else self.content_bias_HE[:, None] * self.scale
         v_H1E = (
             None if self.relative_bias_HE is None else self.relative_bias_HE[:, None] * self.scale

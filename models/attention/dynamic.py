@@ -1,0 +1,192 @@
+"""Dynamic convolution: a depth-wise convolution whose kernel each position predicts.
+
+"Pay Less Attention with Lightweight and Dynamic Convolutions" (Wu et al., ICLR 2019, arXiv
+1901.10430), equations 3 to 5, as compared in Table 3 of Zhu et al. (ICCV 2019): a linear layer
+with GLU, a kernel that is a linear map of the position's own input, shared by the D / groups
+channels of a group and normalised over its taps, then a point-wise linear layer.
+
+The softmax always runs over all K taps and elements outside of the sequence count as 0, in a
+whole sequence as in step-by-step decoding. (fairseq's class for CPUs normalises over the taps
+inside the sequence when that is shorter than the kernel, but in decoding over all.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .contract import Attention, AttentionOutput, AttentionState, SiteError
+from .geometry import Sequence1D
+from .kernels import forced_path
+from .masks import AttentionMask
+from .registry import register_attention
+from .traits import Traits
+
+BLOCK = 32
+"""Positions that share one band matrix; longer blocks waste work, shorter ones calls."""
+
+NO_MEMORY = "it is a convolution over its own input, so it can't read another sequence"
+
+
+def dynamic_convolution(
+    x_BSD: Tensor, kernel_BTGK: Tensor, padding_left: int, *, unfold: bool = False
+) -> Tensor:
+    """``y[t] = sum_k kernel[t, k] * x[t + k - padding_left]``, with x = 0 outside: (B, T, D).
+
+    Args:
+        x_BSD: input of S positions.
+        kernel_BTGK: kernel of each output position t and group g; a group has D / G channels.
+        padding_left: how far tap 0 reaches back.
+        unfold: copy the taps of every position and multiply (T D K multiply-accumulates, as
+            counted on paper) and not by band matrices (more, but much faster: 10 times at K = 31).
+    """
+    source, width = x_BSD.shape[1:]
+    _, length, groups, taps = kernel_BTGK.shape
+    blocks = -(-length // (1 if unfold else BLOCK))
+    block = -(-length // blocks)  # positions in a block, L
+    surplus = blocks * block - length
+    right = length + surplus + taps - 1 - padding_left - source
+    x_BSD = F.pad(x_BSD, (0, 0, padding_left, right))
+    windows_BNGRW = x_BSD.unfold(1, block + taps - 1, block).unflatten(2, (groups, -1))
+    kernel_BTGK = F.pad(kernel_BTGK, (0, 0, 0, 0, 0, surplus))
+    kernel_BNGLK = kernel_BTGK.unflatten(1, (blocks, block)).transpose(2, 3)
+    y_BNGLR = _band(kernel_BNGLK) @ windows_BNGRW.transpose(-2, -1)
+    return y_BNGLR.transpose(2, 3).reshape(len(x_BSD), -1, width)[:, :length]
+
+
+def _band(kernel_BNGLK: Tensor) -> Tensor:
+    """Kernel of row l moved right by l: (..., L, K) to (..., L, L + K - 1), views of one copy."""
+    length, taps = kernel_BNGLK.shape[-2:]
+    if length == 1:
+        return kernel_BNGLK
+    flat = F.pad(kernel_BNGLK, (0, length)).flatten(-2)
+    return flat[..., : length * (length + taps - 1)].unflatten(-1, (length, length + taps - 1))
+
+
+class InputState(AttentionState):
+    """The last inputs of a convolution; ``keep`` of them, or all."""
+
+    def __init__(self, keep: int | None = None) -> None:
+        self.keep = keep
+        self.inputs_BTD: Tensor | None = None
+
+    def append(self, inputs_BTD: Tensor) -> Tensor:
+        """Add the inputs of the new positions; returns the kept ones followed by the new."""
+        if self.inputs_BTD is not None:
+            inputs_BTD = torch.cat([self.inputs_BTD, inputs_BTD], 1)
+        first = 0 if self.keep is None else max(inputs_BTD.shape[1] - self.keep, 0)
+        self.inputs_BTD = inputs_BTD[:, first:].clone() if first else inputs_BTD
+        return inputs_BTD
+
+    def select(self, index_N: Tensor) -> None:
+        if self.inputs_BTD is not None:
+            self.inputs_BTD = self.inputs_BTD.index_select(0, index_N)
+
+    def tensors(self) -> Sequence[Tensor]:
+        return [] if self.inputs_BTD is None else [self.inputs_BTD]
+
+
+@register_attention(
+    "dynamic",
+    examples=("dynamic", "dynamic(kernel=3,groups=2)", "dynamic(glu=false,groups=2,kernel=4)"),
+)
+class DynamicConvolution(Attention):
+    """Dynamic convolution with GLU (Wu et al., ICLR 2019): each position predicts its kernel.
+
+    Args:
+        dim: model width D.
+        heads: not used; a convolution has groups.
+        dropout: dropout on the kernels after their softmax (DropConnect in Wu et al.).
+        kernel: number of taps K. Centred on the position (an even kernel reaches one further
+            ahead than back), or the last K positions where the future is hidden.
+        groups: number of groups G that share a kernel (16 in Zhu et al.); must divide D.
+        glu: project D -> 2 D and gate; false projects D -> D.
+        softmax: normalise the kernel over its taps.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        *,
+        dropout: float = 0.0,
+        kernel: int = 31,
+        groups: int = 16,
+        glu: bool = True,
+        softmax: bool = True,
+    ) -> None:
+        super().__init__(dim, heads)
+        self.traits(kernel=kernel, groups=groups)
+        if dim % groups:
+            raise ValueError(f"{groups} groups don't divide the width {dim}; choose a divisor")
+        self.kernel = kernel
+        self.groups = groups
+        self.glu = glu
+        self.softmax = softmax
+        self.dropout = dropout
+        self.in_proj = nn.Linear(dim, 2 * dim if glu else dim)
+        self.kernel_proj = nn.Linear(dim, groups * kernel, bias=False)
+        self.out_proj = nn.Linear(dim, dim)
+        for module in (self.in_proj, self.kernel_proj, self.out_proj):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    @classmethod
+    def traits(cls, **options: Any) -> Traits:
+        for name in ("kernel", "groups"):
+            value = options.get(name, 1)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} is a positive whole number, not {value!r}")
+        return Traits(family="sampling", weights="kernel", lacks={"cross": NO_MEMORY})
+
+    def forward(
+        self,
+        query_BQD: Tensor,
+        memory_BKD: Tensor | None = None,
+        *,
+        geometry: Sequence1D | None = None,
+        mask: AttentionMask | None = None,
+        state: AttentionState | None = None,
+        need_weights: bool = False,
+    ) -> AttentionOutput:
+        """As in ``Attention.forward``; the weights are the kernels, (B, G, Q, K taps)."""
+        if memory_BKD is not None:
+            raise SiteError(f"dynamic can't attend to a memory: {NO_MEMORY}")
+        input_BQD = self.in_proj(query_BQD)
+        if self.glu:
+            input_BQD = F.glu(input_BQD, -1)
+        if mask is not None and mask.keys_BK is not None:
+            valid_BQ = mask.keys_BK[:, -query_BQD.shape[1] :]
+            input_BQD = input_BQD.masked_fill(~valid_BQ[..., None], 0)
+        kernel_BQGK = self.predict(input_BQD)
+        source_BSD, back = input_BQD, (self.kernel - 1) // 2
+        if isinstance(state, InputState):
+            source_BSD = state.append(input_BQD)
+            back = self.kernel - 1 - (source_BSD.shape[1] - input_BQD.shape[1])
+        elif mask is not None and mask.causal:
+            back = self.kernel - 1
+        mixed_BQD = dynamic_convolution(
+            source_BSD,
+            F.dropout(kernel_BQGK, self.dropout, self.training),
+            back,
+            unfold=forced_path() == "explicit",
+        )
+        weights = kernel_BQGK.transpose(1, 2) if need_weights else None
+        return AttentionOutput(self.out_proj(mixed_BQD), weights, state)
+
+    def begin(
+        self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
+    ) -> AttentionState:
+        if memory_BKD is not None:
+            raise SiteError(f"dynamic can't attend to a memory: {NO_MEMORY}")
+        return InputState(self.kernel - 1)
+
+    def predict(self, input_BTD: Tensor) -> Tensor:
+        """The kernel of every position and group, (B, T, G, K), from the gated input."""
+        kernel_BTGK = self.kernel_proj(input_BTD).unflatten(-1, (self.groups, self.kernel))
+        return kernel_BTGK.softmax(-1) if self.softmax else kernel_BTGK
