@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from .errors import DataError
 
@@ -33,6 +34,8 @@ def read_lines(path: Path) -> Iterator[str]:
                 if number == 1:
                     raw = raw.removeprefix(_BYTE_ORDER_MARK)
                 yield raw.decode("utf-8").strip()
+        if number == 0:
+            raise DataError(_empty(path))
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}, line {number}: byte {error.object[error.start]:#04x} is not valid UTF-8; "
@@ -50,7 +53,7 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} can't be read: {error.strerror or error}.") from error
 
 
-def _open(path: Path) -> gzip.GzipFile | Iterator[bytes]:
+def _open(path: Path) -> gzip.GzipFile | BinaryIO:
     """Open by content: gzip data are unpacked whatever the name, and a wrong ``.gz`` is named."""
     stream = path.open("rb")
     head = stream.read(512)
@@ -59,7 +62,7 @@ def _open(path: Path) -> gzip.GzipFile | Iterator[bytes]:
         return gzip.GzipFile(fileobj=stream)
     try:
         if not head:
-            raise DataError(f"{path} is empty; expected one sentence a line.")
+            raise DataError(_empty(path))
         if head.lstrip().lower().startswith((b"<!doctype html", b"<html")):
             raise DataError(
                 f"{path} is an HTML page saved as a file, probably an error page of a download "
@@ -74,6 +77,10 @@ def _open(path: Path) -> gzip.GzipFile | Iterator[bytes]:
         stream.close()
         raise
     return stream
+
+
+def _empty(path: Path) -> str:
+    return f"{path} is empty; expected one sentence a line."
 
 
 def sha256_file(path: Path) -> str:

@@ -12,7 +12,7 @@ from .errors import DataError
 from .files import read_lines, write_atomically
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
-SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+SPECIALS: tuple[str, ...] = ("<s>", "<pad>", "</s>", "<unk>")
 _OVERWRITE = "#fairseq:overwrite"
 _CHECK_AT_ONCE = 1 << 22
 

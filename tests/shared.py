@@ -10,7 +10,9 @@ _DEFAULT = Path(__file__).resolve().parents[2] / "shared"
 
 def golden_dir() -> Path:
     """Give the folder of reference numbers ($ATTNBENCH_GOLDEN), or skip the test."""
-    return _folder(Path(os.environ.get("ATTNBENCH_GOLDEN", _DEFAULT / "golden")), "ATTNBENCH_GOLDEN")
+    return _folder(
+        Path(os.environ.get("ATTNBENCH_GOLDEN", _DEFAULT / "golden")), "ATTNBENCH_GOLDEN"
+    )
 
 
 def data_dir() -> Path:

@@ -1,0 +1,75 @@
+"""The data sets by name: what each one is and where it comes from. Loads nothing."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from .errors import DataError
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    """What the suite knows about a data set before it sees a file.
+
+    Attributes:
+        name: the name on the command line and in tables.
+        title: one line for people.
+        tasks: tasks that can be run on it.
+        source: where the public gets it.
+        licence: terms of use, as far as they are known.
+        validation: preferred validation split, by the name it has on disk.
+        test: preferred test split, by the name it has on disk.
+    """
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    source: str
+    licence: str
+    validation: str = "val"
+    test: str = "test"
+
+
+DATASETS: dict[str, DatasetEntry] = {
+    entry.name: entry
+    for entry in (
+        DatasetEntry(
+            name="demo",
+            title="small synthetic set in the published format, written by `attnbench data demo`",
+            tasks=("translation",),
+            source="made on this machine",
+            licence="Apache-2.0, as the suite",
+        ),
+        DatasetEntry(
+            name="multi30k",
+            title="Multi30k: image descriptions in English and German, 29,000 training pairs",
+            tasks=("translation",),
+            source="https://github.com/multi30k/dataset",
+            licence="CC BY-NC-SA 4.0; the images' own terms are Flickr's",
+            test="test_2016_flickr",
+        ),
+        DatasetEntry(
+            name="wmt14",
+            title="WMT 2014 English-German news translation, about 4.5 million training pairs",
+            tasks=("translation",),
+            source="https://www.statmt.org/wmt14/translation-task.html or Hugging Face `wmt14`",
+            licence="free for research; the parts' own terms (Europarl, Common Crawl, news) apply",
+            validation="newstest2013",
+            test="newstest2014",
+        ),
+    )
+}
+
+
+def dataset_entry(name: str) -> DatasetEntry:
+    """Look a data set up.
+
+    Raises:
+        DataError: an unknown name, with the nearest known ones.
+    """
+    if name in DATASETS:
+        return DATASETS[name]
+    near = difflib.get_close_matches(name, DATASETS, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise DataError(f"Unknown data set {name!r}; known: {', '.join(DATASETS)}.{hint}")
