@@ -221,6 +221,8 @@ def _read_with_fairseq(prefix: Path, vocabulary: Vocabulary) -> TokenStore:
             "reader=fairseq needs the extra: pip install 'attnbench[fairseq]', or use reader=own."
         ) from error
     opened: Any = data_utils.load_indexed_dataset(str(prefix), vocabulary, dataset_impl=None)
+    if opened.supports_prefetch:  # the old format answers only for what was asked for before
+        opened.prefetch(range(len(opened)))
     sentences = [opened[number].numpy() for number in range(len(opened))]
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     return store_of(np.concatenate(sentences), lengths)

@@ -11,16 +11,16 @@ _DEFAULT = Path(__file__).resolve().parents[2] / "shared"
 def golden_dir() -> Path:
     """Give the folder of reference numbers ($ATTNBENCH_GOLDEN), or skip the test."""
     return _folder(
-        Path(os.environ.get("ATTNBENCH_GOLDEN", _DEFAULT / "golden")), "ATTNBENCH_GOLDEN"
+        "ATTNBENCH_GOLDEN", Path(os.environ.get("ATTNBENCH_GOLDEN", _DEFAULT / "golden"))
     )
 
 
 def data_dir() -> Path:
     """Give the folder of small real data ($ATTNBENCH_SHARED/data), or skip the test."""
-    return _folder(Path(os.environ.get("ATTNBENCH_SHARED", _DEFAULT)) / "data", "ATTNBENCH_SHARED")
+    return _folder("ATTNBENCH_SHARED", Path(os.environ.get("ATTNBENCH_SHARED", _DEFAULT)) / "data")
 
 
-def _folder(path: Path, variable: str) -> Path:
+def _folder(variable: str, path: Path) -> Path:
     if not path.is_dir():
         # Also callable while tests are collected, for parametrising over the files found.
         pytest.skip(
