@@ -65,7 +65,7 @@ class Attention(nn.Module, abc.ABC):
     @classmethod
     @abc.abstractmethod
     def traits(cls, **options: Any) -> Traits:
-        """What the variant can do with these options; raises ValueError if they are out of range."""
+        """What the variant can do with these options; ValueError if they're out of range."""
 
     @abc.abstractmethod
     def forward(
@@ -120,6 +120,7 @@ class NoAttention(Attention):
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
         return Traits(family="none", weights="none")
 
     def forward(
@@ -138,6 +139,7 @@ class NoAttention(Attention):
     def begin(
         self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
     ) -> AttentionState:
+        """As in ``Attention.begin``."""
         return ChainState([])
 
 
@@ -148,10 +150,12 @@ class ChainState(AttentionState):
         self.states = states
 
     def select(self, index_N: Tensor) -> None:
+        """As in ``AttentionState.select``."""
         for state in self.states:
             state.select(index_N)
 
     def tensors(self) -> Sequence[Tensor]:
+        """As in ``AttentionState.tensors``."""
         return [tensor for state in self.states for tensor in state.tensors()]
 
 
@@ -169,6 +173,7 @@ class Chain(Attention):
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
         raise SiteError("a chain has the traits of its spec: use traits_of(spec)")
 
     def forward(
@@ -188,14 +193,18 @@ class Chain(Attention):
         if state is not None:
             assert isinstance(state, ChainState)
             states = state.states
+        aux: dict[str, Tensor] = {}
         for front, front_state in zip(self.fronts, states, strict=False):
-            query_BQD = front(query_BQD, geometry=geometry, mask=mask, state=front_state)[0]
+            moved = front(query_BQD, geometry=geometry, mask=mask, state=front_state)
+            query_BQD = moved.context_BQD
+            aux |= moved.aux
         output: AttentionOutput = self.inner(
             query_BQD, geometry=geometry, mask=mask, state=states[-1], need_weights=need_weights
         )
-        return output._replace(state=state)
+        return output._replace(state=state, aux=aux | output.aux)
 
     def begin(
         self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
     ) -> AttentionState:
+        """As in ``Attention.begin``."""
         return ChainState([module.begin() for module in [*self.fronts, self.inner]])

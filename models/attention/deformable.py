@@ -88,6 +88,7 @@ class DeformableConvolution(Attention):
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
         kernel = options.get("kernel", 3)
         if not isinstance(kernel, int) or isinstance(kernel, bool) or kernel < 1 or kernel % 2 == 0:
             raise ValueError(f"kernel is an odd number of taps, not {kernel!r}")

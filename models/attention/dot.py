@@ -30,4 +30,5 @@ class DotAttention(TermsAttention):
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
         return Traits(family="energy", weights="dense")

@@ -83,10 +83,12 @@ class InputState(AttentionState):
         return inputs_BTD
 
     def select(self, index_N: Tensor) -> None:
+        """As in ``AttentionState.select``."""
         if self.inputs_BTD is not None:
             self.inputs_BTD = self.inputs_BTD.index_select(0, index_N)
 
     def tensors(self) -> Sequence[Tensor]:
+        """As in ``AttentionState.tensors``."""
         return [] if self.inputs_BTD is None else [self.inputs_BTD]
 
 
@@ -138,6 +140,7 @@ class DynamicConvolution(Attention):
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
         for name in ("kernel", "groups"):
             value = options.get(name, 1)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -182,6 +185,7 @@ class DynamicConvolution(Attention):
     def begin(
         self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
     ) -> AttentionState:
+        """As in ``Attention.begin``."""
         if memory_BKD is not None:
             raise SiteError(f"dynamic can't attend to a memory: {NO_MEMORY}")
         return InputState(self.kernel - 1)

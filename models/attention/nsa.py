@@ -17,7 +17,7 @@ from .geometry import Sequence1D
 from .masks import AttentionMask
 from .registry import register_attention
 from .terms import TermsAttention
-from .traits import Traits
+from .traits import Ability, Traits
 
 NORMS = ("instance", "batch", "layer")
 PLACES = ("query", "key", "query+key")
@@ -142,6 +142,7 @@ class NormalisedAttention(TermsAttention):
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
         norm, on = options.get("norm", "instance"), options.get("on", "query")
         if norm not in NORMS:
             raise ValueError(f"norm is one of {', '.join(NORMS)}, not {norm!r}")
@@ -149,7 +150,7 @@ class NormalisedAttention(TermsAttention):
             raise ValueError(f"on is one of {', '.join(PLACES)}, not {on!r}")
         if norm == "layer":
             return Traits(family="energy", weights="dense")
-        lacks = {"causal": SEES_ALL, "incremental": SEES_ALL}
+        lacks: dict[Ability, str] = {"causal": SEES_ALL, "incremental": SEES_ALL}
         return Traits(family="energy", weights="dense", lacks=lacks)
 
     def forward(
@@ -177,16 +178,19 @@ class NormalisedAttention(TermsAttention):
     def begin(
         self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
     ) -> AttentionState:
+        """As in ``Attention.begin``."""
         if self.sees_all:
             raise SiteError(f"nsa can't decode step by step: {SEES_ALL}")
         return super().begin(memory_BKD, mask)
 
     def project_queries(self, query_BQD: Tensor, valid_BQ: Tensor | None) -> Tensor:
+        """As in ``TermsAttention``, then normalised."""
         projected_BQD = super().project_queries(query_BQD, valid_BQ)
         return (
             projected_BQD if self.query_norm is None else self.query_norm(projected_BQD, valid_BQ)
         )
 
     def project_keys(self, memory_BKD: Tensor, valid_BK: Tensor | None) -> Tensor:
+        """As in ``TermsAttention``, then normalised."""
         projected_BKD = super().project_keys(memory_BKD, valid_BK)
         return projected_BKD if self.key_norm is None else self.key_norm(projected_BKD, valid_BK)

@@ -6,11 +6,13 @@ import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .contract import Attention, Chain, NoAttention, SiteError
 from .spec import Part, Spec, SpecError, parse_spec
-from .traits import Site, Traits
+from .traits import Ability, Site, Traits
+
+VariantClass = TypeVar("VariantClass", bound=type[Attention])
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,14 @@ _RESERVED = {"self", "dim", "heads", "dropout"}
 
 def register_attention(
     name: str, *, examples: tuple[str, ...], positional: str | None = None
-) -> Callable[[type[Attention]], type[Attention]]:
+) -> Callable[[VariantClass], VariantClass]:
     """Class decorator that makes a variant available under ``name`` in specs.
 
     The constructor must take ``(dim, heads, *, dropout, **options)`` and the class must have
     ``traits(**options)``. ``examples`` are run by every contract test.
     """
 
-    def decorate(cls: type[Attention]) -> type[Attention]:
+    def decorate(cls: VariantClass) -> VariantClass:
         if name in _VARIANTS:
             raise ValueError(f"attention variant {name!r} is registered twice")
         summary = (inspect.getdoc(cls) or "").partition("\n")[0]
@@ -101,7 +103,9 @@ def traits_of(spec: str | Spec) -> Traits:
     parsed = parse_spec(spec)
     traits = [_variant(part, parsed).cls.traits(**_options(part, parsed)) for part in parsed.parts]
     present = [one for one in traits if one.family != "none"] or traits[:1]
-    lacks = {ability: why for one in reversed(present) for ability, why in one.lacks.items()}
+    lacks: dict[Ability, str] = {}
+    for one in reversed(present):
+        lacks.update(one.lacks)
     first = present[0]
     return Traits(first.family, first.weights, first.geometry, lacks)
 
@@ -116,8 +120,9 @@ def _build_part(part: Part, spec: Spec, dim: int, heads: int, dropout: float) ->
     options = _options(part, spec)
     if variant.cls.traits(**options).family == "none":  # terms(0000) is none
         return NoAttention(dim, heads)
+    make = cast(Callable[..., Attention], variant.cls)
     try:
-        return variant.cls(dim, heads, dropout=dropout, **options)
+        return make(dim, heads, dropout=dropout, **options)
     except ValueError as error:
         raise SpecError(f"attention spec {str(spec)!r}: {error}") from error
 

@@ -101,7 +101,9 @@ def _split(text: str, separator: str, whole: str) -> list[str]:
             pieces.append(text[start:index])
             start = index + 1
     if depth != 0:
-        raise SpecError(f"attention spec {whole!r}: the parentheses don't match; add the missing one")
+        raise SpecError(
+            f"attention spec {whole!r}: the parentheses don't match; add the missing one"
+        )
     return [*pieces, text[start:]]
 
 

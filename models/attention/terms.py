@@ -59,12 +59,14 @@ class KeyValueState(AttentionState):
             self.keys_BHKE = torch.cat([self.keys_BHKE, keys_BHKE], 2)
 
     def select(self, index_N: Tensor) -> None:
+        """As in ``AttentionState.select``."""
         if self.values_BHKE is not None:
             self.values_BHKE = self.values_BHKE.index_select(0, index_N)
         if self.keys_BHKE is not None:
             self.keys_BHKE = self.keys_BHKE.index_select(0, index_N)
 
     def tensors(self) -> Sequence[Tensor]:
+        """As in ``AttentionState.tensors``."""
         held = [self.keys_BHKE, self.values_BHKE, self.relative[2] if self.relative else None]
         return [tensor for tensor in held if tensor is not None]
 
@@ -131,6 +133,7 @@ class TermsAttention(Attention):
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
         bits = _bits(options.get("terms", "1000"))
         if not any(bits):
             return Traits(family="none", weights="none")
@@ -160,6 +163,7 @@ class TermsAttention(Attention):
         state: AttentionState | None = None,
         need_weights: bool = False,
     ) -> AttentionOutput:
+        """As in ``Attention.forward``."""
         mask = NO_MASK if mask is None else mask
         queries = query_BQD.shape[1]
         held = state if isinstance(state, KeyValueState) else None
@@ -201,6 +205,7 @@ class TermsAttention(Attention):
     def begin(
         self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
     ) -> AttentionState:
+        """As in ``Attention.begin``."""
         if memory_BKD is None:
             return KeyValueState(None, None, grows=True)
         keys, values = self.keys_and_values(memory_BKD, None if mask is None else mask.keys_BK)
