@@ -5,6 +5,8 @@ The sub-packages are imported on demand; importing `attnbench` alone loads nothi
 
 __all__ = ["__version__"]
 
+__version__: str
+
 
 def __getattr__(name: str) -> str:
     """Look the version of the installed distribution up when it is first asked for."""
