@@ -118,7 +118,7 @@ def differing(groups: Sequence[Sequence[RunRecord]]) -> list[str]:
     varied = [name for name in names if len({str(r.config.get(name)) for r in first}) > 1]
     words: list[str] = []
     for record in first:
-        parts = [f"{name}={record.config.get(name)}" for name in varied]
+        parts = [brief(f"{name}={record.config.get(name)}") for name in varied]
         if len({other.items for other in first}) > 1:
             parts.append(f"{record.items} items")
         if len({config_hash(other.data.fingerprint) for other in first}) > 1:

@@ -18,6 +18,6 @@ COLUMNS = {
     "diff": "mean minus published",
     "parameters": "trainable and fixed parameters of the whole model",
     "MACs": "multiply-accumulates of the explicit path, as papers count them",
-    "executed": "multiply-accumulates that the fused path executes",
+    "macs_executed": "multiply-accumulates that the fused path executes",
     "time": "mean wall time of one run, training and evaluation",
 }

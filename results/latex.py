@@ -2,6 +2,8 @@
 
 from .layout import Layout, Text
 
+_LIGATURES = "-',"
+
 _LETTERS = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -20,7 +22,6 @@ _LETTERS = {
     "]": "{]}",
     "*": "{*}",
     "`": "{`}",
-    "'": "{'}",
     '"': r"{\char34}",
     "±": r"$\pm$",
     "†": r"$^{\dagger}$",
@@ -34,14 +35,14 @@ _LETTERS = {
 def escape(text: str) -> str:
     """`text` so that LaTeX prints it letter by letter.
 
-    Also what ends a table line oddly (`[` and `*` after a line break) and what runs together
-    (`--`); control characters vanish.
+    Also what would be an argument of a line break (`[`, `*`) and what would run together (`--`);
+    control characters vanish.
     """
     line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
     parts: list[str] = []
     for index, letter in enumerate(line):
-        after_hyphen = letter == "-" and index > 0 and line[index - 1] == "-"
-        parts.append("{}-" if after_hyphen else _LETTERS.get(letter, letter))
+        runs_together = letter in _LIGATURES and index > 0 and line[index - 1] == letter
+        parts.append(("{}" if runs_together else "") + _LETTERS.get(letter, letter))
     return "".join(parts)
 
 

@@ -1,6 +1,6 @@
 """A table as text cells, before any markup: what md, LaTeX and HTML have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from .aggregate import MetricCell, TableRow
@@ -11,7 +11,7 @@ from .table import ResultTable
 DASH = "–"
 
 _WITHOUT_VALUE = {"failed": "failed", "diverged": "diverged", "refused": "n/a"}
-_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,15 @@ def lay_out(table: ResultTable) -> Layout:
         aligned="".join(c.align for c in kept),
         rows=tuple(tuple(c.cells[i] for c in kept) for i in range(len(rows))),
         footnotes=(*_mark_footnotes(table), *table.notes),
-        how=tuple(how_lines(table)),
+        how=tuple(how_lines(table, {c.heading for c in kept} | {"±"})),
     )
 
 
-def how_lines(table: ResultTable) -> list[tuple[str, str]]:
-    """The table's `how` as (term, words), without what is empty."""
+def how_lines(table: ResultTable, explained: Set[str]) -> list[tuple[str, str]]:
+    """The table's `how` as (term, words), without what is empty.
+
+    Of the glossary only the names in `explained`, which are those that the table shows.
+    """
     how = table.how
     data = how["data"]
     lines = [
@@ -87,18 +90,20 @@ def how_lines(table: ResultTable) -> list[tuple[str, str]]:
         ("signatures", _pairs(how["signatures"])),
         ("settings that vary", ", ".join(how["settings_varied"])),
         *(("command", command) for command in how["commands"]),
-        *how["glossary"].items(),
+        *((name, words) for name, words in how["glossary"].items() if name in explained),
     ]
     return [(term, words) for term, words in lines if words]
 
 
 def count(number: int | None) -> str:
-    """`61234567` as `61.2 M`; a dash for None."""
+    """`61234567` as `61.2 M`, three digits that count; a dash for None."""
     if number is None:
         return DASH
     for size, unit in _UNITS:
-        if number >= size:
-            return f"{number / size:.3g} {unit}" if number < 999.5 * size else f"{number:.2e}"
+        scaled = number / size
+        if scaled >= 0.9995:
+            decimals = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+            return f"{scaled:.{decimals}f} {unit}"
     return str(number)
 
 
@@ -106,7 +111,7 @@ def duration(seconds: float | None) -> str:
     """`200` as `3 min 20 s`; a dash for None."""
     if seconds is None:
         return DASH
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

@@ -79,8 +79,9 @@ class RunRecord(BaseModel):
         if not isinstance(values, Mapping):
             return values
         fields = dict(values)
-        metrics, notes = _finite_metrics(fields.get("metrics") or {}, fields.get("notes") or {})
-        fields.update(metrics=metrics, notes=notes)
+        metrics, notes = fields.get("metrics", {}), fields.get("notes", {})
+        if isinstance(metrics, Mapping) and isinstance(notes, Mapping):
+            fields["metrics"], fields["notes"] = _finite_metrics(metrics, notes)
         for name in ("config", "reason", "command", "device"):
             if name in fields:
                 fields[name] = plain(fields[name])
@@ -125,7 +126,10 @@ def _finite_metrics(
     for name, given in metrics.items():
         if isinstance(given, str):
             raise ValueError(f"metric {name} is text ({given!r}), not a number")
-        number = None if given is None else float(given)
+        try:
+            number = None if given is None else float(given)
+        except (TypeError, OverflowError):
+            raise ValueError(f"metric {name} isn't a number") from None
         if number is not None and math.isfinite(number):
             values[name] = number
             continue
