@@ -1,0 +1,224 @@
+"""Beam search over any ``StepModel``, vectorised over items and beams.
+
+The rules are those of fairseq's generator, so that equal weights give equal hypotheses: every
+step looks at the best ``2 * width`` continuations of an item; one that ends counts only among
+the first ``width``; the best ``width`` that don't end go on; an item is finished once it has
+``width`` hypotheses, or at its length limit, where the end is forced. Unlike there, the limit
+belongs to the item, not to the batch, and ties are broken (higher score, then lower beam, then
+lower symbol id), so that the other sentences of a batch never change a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .hypothesis import Hypothesis
+from .penalty import LengthPenalty
+from .protocol import DecodingError, StateT, StepModel, check_limits, device_of
+from .rules import TokenRules
+from .topk import top_k
+
+
+@torch.no_grad()
+def beam_search(
+    model: StepModel[StateT],
+    state: StateT,
+    *,
+    items: int,
+    width: int,
+    bos: int,
+    eos: int,
+    pad: int,
+    unk: int | None = None,
+    max_length_I: int | Sequence[int] | Tensor,
+    min_length: int = 1,
+    length_penalty: LengthPenalty | None = None,
+    unk_penalty: float = 0.0,
+    temperature: float = 1.0,
+    n_best: int = 1,
+    device: torch.device | str | None = None,
+) -> list[list[Hypothesis]]:
+    """The best hypotheses of each item, best first.
+
+    Args:
+        model: in evaluation mode.
+        state: of ``items * width`` rows before the first step; used up.
+        items: number of items I.
+        width: number of beams W.
+        bos: first decoder input (a fairseq model starts from its eos).
+        eos: ends a hypothesis.
+        pad: never chosen.
+        unk: the unknown word, for ``unk_penalty``.
+        max_length_I: most symbols before eos, one an item or one for all.
+        min_length: fewest symbols before eos.
+        length_penalty: default: the mean log-probability (``power``, alpha 1).
+        unk_penalty: subtracted from the log-probability of ``unk``.
+        temperature: divides the logits.
+        n_best: hypotheses to return of each item, at most W; fewer if there are no more.
+        device: of the model's inputs; default: of its first parameter.
+
+    Raises:
+        DecodingError: arguments out of range, or scores of the model that are no numbers.
+    """
+    if not 1 <= n_best <= width:
+        raise DecodingError(f"n_best must lie between 1 and the beam width {width}, not {n_best}")
+    rules = TokenRules(bos, eos, pad, unk, min_length, unk_penalty, temperature)
+    limits = check_limits(max_length_I, items, min_length)
+    beams = _Beams(limits, width, eos, length_penalty or LengthPenalty())
+    device = device_of(model) if device is None else torch.device(device)
+    token_N = torch.full((items * width,), bos, device=device)
+    while len(beams.item_A):
+        logits_NV = model.step(token_N, state)
+        forced = beams.forced_rows()
+        forced_N = None if forced is None else torch.from_numpy(forced).to(device)
+        scores_NV = rules.log_probabilities(logits_NV, beams.step, forced_N)
+        move = beams.advance(_candidates(scores_NV, beams.total_AW))
+        if move.rows is not None and len(move.rows):
+            items_I = None if move.items is None else torch.from_numpy(move.items).to(device)
+            state.select(torch.from_numpy(move.rows).to(device), items_I)
+        token_N = torch.from_numpy(move.tokens).to(device)
+    return [found[:n_best] for found in beams.hypotheses()]
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """The best continuations of each active item, best first; arrays (A, C) on the host."""
+
+    total: np.ndarray
+    beam: np.ndarray
+    token: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Move:
+    """What goes on: next tokens; rows and items to keep, None where nothing changes."""
+
+    tokens: np.ndarray
+    rows: np.ndarray | None
+    items: np.ndarray | None
+
+
+def _candidates(scores_NV: Tensor, total_AW: np.ndarray) -> _Candidates:
+    """The best 2 W continuations of each item, in one transfer to the host.
+
+    The best of each row, then of each item: ties go to the lower beam, then the lower symbol.
+    """
+    active, width = total_AW.shape
+    vocabulary = scores_NV.shape[1]
+    best_Nk, token_Nk = top_k(scores_NV, min(2 * width, vocabulary))
+    total_A1 = torch.from_numpy(total_AW).to(scores_NV.device).view(-1, 1)
+    total_AC = (best_Nk + total_A1).view(active, -1)
+    total_AC, place_AC = total_AC.sort(dim=1, descending=True, stable=True)
+    total_AC, place_AC = total_AC[:, : 2 * width], place_AC[:, : 2 * width]
+    token_AC = token_Nk.view(active, -1).gather(1, place_AC)
+    beam_AC = place_AC // best_Nk.shape[1]
+    packed = torch.stack(
+        [total_AC.contiguous().view(torch.int32), beam_AC.int(), token_AC.int()]
+    ).cpu()
+    total, beam, token = packed.numpy()
+    return _Candidates(total.view(np.float32), beam, token)
+
+
+class _Beams:
+    """Bookkeeping of the search on the host: arrays of the active items A, W beams each."""
+
+    def __init__(self, limits: list[int], width: int, eos: int, penalty: LengthPenalty) -> None:
+        items, longest = len(limits), max(limits, default=0) + 1
+        self.width = width
+        self.eos = eos
+        self.penalty = penalty
+        self.step = 0
+        self.item_A = np.arange(items)
+        self.limit_A = np.array(limits, dtype=np.int64)
+        self.count_A = np.zeros(items, dtype=np.int64)
+        # All beams of an item are alike at first: only the first one takes part.
+        self.total_AW = np.full((items, width), -np.inf, dtype=np.float32)
+        self.total_AW[:, 0] = 0.0
+        self.token_AWT = np.zeros((items, width, longest), dtype=np.int64)
+        self.cumulative_AWT = np.zeros((items, width, longest), dtype=np.float32)
+        self.found: list[list[Hypothesis]] = [[] for _ in range(items)]
+
+    def forced_rows(self) -> np.ndarray | None:
+        """True for the rows of items at their length limit; None if there are none."""
+        forced_A = self.limit_A == self.step
+        return np.repeat(forced_A, self.width) if forced_A.any() else None
+
+    def advance(self, best: _Candidates) -> _Move:
+        """Take in the candidates of one step."""
+        if np.isnan(best.total[:, 0]).any():
+            raise DecodingError(
+                f"the model's scores are not numbers at step {self.step}: its weights have "
+                "diverged or its input is broken; train again with a lower learning rate"
+            )
+        ends_AC = (best.token == self.eos) & np.isfinite(best.total)
+        self._finish(best, ends_AC[:, : self.width])
+        column_AW = np.argsort(ends_AC, axis=1, kind="stable")[:, : self.width]
+        total_AW, beam_AW, token_AW, ended_AW = (
+            np.take_along_axis(array, column_AW, 1)
+            for array in (best.total, best.beam, best.token, ends_AC)
+        )
+        total_AW[ended_AW] = -np.inf
+        alive_A = (self.count_A < self.width) & (self.limit_A > self.step)
+        kept = np.flatnonzero(alive_A & np.isfinite(total_AW).any(1))
+        rows = self._keep(kept, total_AW[kept], beam_AW[kept], token_AW[kept])
+        dropped = len(kept) < len(best.total)
+        if not dropped and (rows == np.arange(len(rows))).all():
+            rows = None
+        return _Move(
+            self.token_AWT[:, :, self.step - 1].reshape(-1), rows, kept if dropped else None
+        )
+
+    def _finish(self, best: _Candidates, ends_AW: np.ndarray) -> None:
+        """Store the hypotheses that end in this step, as many as an item still lacks."""
+        if not ends_AW.any():
+            return
+        accepted_AW = ends_AW & (ends_AW.cumsum(1) + self.count_A[:, None] <= self.width)
+        self.count_A += accepted_AW.sum(1)
+        for row, column in zip(*accepted_AW.nonzero(), strict=True):
+            beam, total = best.beam[row, column], best.total[row, column]
+            tokens = self.token_AWT[row, beam, : self.step]
+            cumulative = np.append(self.cumulative_AWT[row, beam, : self.step], total)
+            hypothesis = Hypothesis(
+                (*tokens.tolist(), self.eos),
+                self.penalty.score(float(total), self.step + 1),
+                tuple(np.diff(cumulative, prepend=np.float32(0)).tolist()),
+            )
+            self.found[self.item_A[row]].append(hypothesis)
+
+    def _keep(
+        self, kept: np.ndarray, total_AW: np.ndarray, beam_AW: np.ndarray, token_AW: np.ndarray
+    ) -> np.ndarray:
+        """Go on with the items ``kept`` and the chosen beams; return their former rows."""
+        rows = kept[:, None] * self.width + beam_AW
+        self.token_AWT = _reordered(self.token_AWT, rows, self.step)
+        self.cumulative_AWT = _reordered(self.cumulative_AWT, rows, self.step)
+        self.token_AWT[:, :, self.step] = token_AW
+        self.cumulative_AWT[:, :, self.step] = total_AW
+        self.total_AW = total_AW
+        self.item_A, self.limit_A = self.item_A[kept], self.limit_A[kept]
+        self.count_A = self.count_A[kept]
+        self.step += 1
+        return rows.reshape(-1)
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """What was found for each item, best first; of equal scores the one found first."""
+        for item, found in enumerate(self.found):
+            if not found:
+                raise DecodingError(
+                    f"no hypothesis of item {item} can end: the model gives the end symbol "
+                    f"{self.eos} a probability of 0"
+                )
+        return [sorted(found, key=lambda one: -one.score) for found in self.found]
+
+
+def _reordered(history_AWT: np.ndarray, rows_AW: np.ndarray, step: int) -> np.ndarray:
+    """The first ``step`` entries of the rows ``rows_AW``, in the same memory where it fits."""
+    chosen = history_AWT.reshape(-1, history_AWT.shape[-1])[rows_AW, :step]
+    history_AWT = history_AWT[: len(rows_AW)]
+    history_AWT[:, :, :step] = chosen
+    return history_AWT
