@@ -21,7 +21,7 @@ _DISTRIBUTIONS = (
     "sacrebleu",
     "fairseq-fixed",
 )
-_FILES_THAT_COUNT = ("*.py", "*.yaml", "*.toml", "*.csv")
+_FILES_THAT_COUNT = ("*.py", "*.yaml", "*.toml", "*.csv", ":(exclude)tests")
 
 
 class Environment(TypedDict):
