@@ -78,9 +78,7 @@ def test_odd_lengths(path: str) -> None:
         with force_path(path):
             return module(x, memory).context_BQD
 
-    assert_same(
-        module, {"x": x, "memory": memory}, fast, lambda: naive.terms(module, x, memory)[0]
-    )
+    assert_same(module, {"x": x, "memory": memory}, fast, lambda: naive.terms(module, x, memory)[0])
 
 
 @pytest.mark.parametrize(
@@ -140,7 +138,10 @@ def test_dot_is_e1_alone_with_biases() -> None:
         ("0101", {"query_proj", "relative_proj", "relative_bias_HE"}),
         ("0010", {"key_proj", "content_bias_HE"}),
         ("0001", {"relative_proj", "relative_bias_HE"}),
-        ("1111", {"query_proj", "key_proj", "relative_proj", "content_bias_HE", "relative_bias_HE"}),
+        (
+            "1111",
+            {"query_proj", "key_proj", "relative_proj", "content_bias_HE", "relative_bias_HE"},
+        ),
     ],
 )
 def test_only_the_weights_of_the_formula_exist(bits: str, shared: set[str]) -> None:
