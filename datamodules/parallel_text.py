@@ -18,6 +18,7 @@ _TRAINING = re.compile(r"train\w*", re.ASCII)
 _VALIDATION = re.compile(r"(val|valid|validation|dev)([_\d]\w*)?", re.ASCII)
 _TEST = re.compile(r"(test|newstest|newsdev)\w*", re.ASCII)
 _LANGUAGE = re.compile(r"[a-z]{2,3}(_[A-Za-z]+)?")
+_OTHER_ENDS = {"bin", "csv", "idx", "npy", "npz", "pt", "sgm", "tar", "tsv", "txt", "xml", "zip"}
 _PAIR = re.compile(r"[a-z]{2,3}-[a-z]{2,3}")
 _VALIDATION_NAMES = ("val", "valid", "dev", "validation", "newstest2013")
 
@@ -149,6 +150,22 @@ class ParallelText:
         return chosen
 
 
+def holds_text(root: Path) -> bool:
+    """Tell whether a folder has files that are named as splits of parallel text."""
+    return any(_parse(path.name) for path in root.iterdir())
+
+
+def _parse(file_name: str) -> tuple[str, Variant, str] | None:
+    """Split a file name into split, variant and language; None if it is none of ours."""
+    *stem, language = file_name.removesuffix(".gz").split(".")
+    stem = [part for part in stem if not _PAIR.fullmatch(part)]
+    if not stem or language in _OTHER_ENDS or not _LANGUAGE.fullmatch(language):
+        return None
+    if not any(kind.fullmatch(stem[0]) for kind in (_TRAINING, _VALIDATION, _TEST)):
+        return None
+    return stem[0], tuple(stem[1:]), language
+
+
 def _name(variant: Variant) -> str:
     return ".".join(variant) or "plain"
 
@@ -173,17 +190,14 @@ def _list_files(
     found: dict[tuple[str, Variant], dict[str, Path]] = {}
     seen: set[str] = set()
     for path in sorted(root.iterdir()):
-        *stem, language = path.name.removesuffix(".gz").split(".")
-        if not stem or not path.is_file() or not _LANGUAGE.fullmatch(language):
+        parsed = _parse(path.name)
+        if parsed is None or not path.is_file():
             continue
-        stem = [part for part in stem if not _PAIR.fullmatch(part)]
-        if not any(kind.fullmatch(stem[0]) for kind in (_TRAINING, _VALIDATION, _TEST) if stem):
-            continue
+        name, variant, language = parsed
         seen.add(language)
         if language in languages:
             # Sorted order puts train.en before train.en.gz: the plain file is taken.
-            sides = found.setdefault((stem[0], tuple(stem[1:])), {})
-            sides.setdefault(language, path)
+            found.setdefault((name, variant), {}).setdefault(language, path)
     for language in languages:
         if language not in seen:
             raise DataError(

@@ -1,0 +1,1 @@
+"""Writers of small synthetic data sets in the published formats."""

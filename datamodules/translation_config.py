@@ -1,0 +1,67 @@
+"""What can be set about translation data. Loads neither torch nor a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class TranslationDataConfig(BaseModel):
+    """Where translation data lie and how they are cut and batched.
+
+    What `root` holds is detected by content: parallel text, a set saved by Hugging Face
+    `datasets`, or a fairseq-preprocessed folder (which brings its own subwords and dictionaries,
+    so that `subword`, `vocabulary_size` and `dictionary` have no effect on it).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str = Field("demo", description="name of the data set, as in `list datasets`")
+    root: Path | None = Field(
+        None, description="folder of the data; without one, `demo` writes a temporary folder"
+    )
+    cache: Path | None = Field(
+        None, description="folder for encoded training text; without one it is kept in memory"
+    )
+    source_language: str = "en"
+    target_language: str = "de"
+    variant: str | None = Field(
+        None, description="form of the text where there are several, e.g. tok.clean.bpe.32000"
+    )
+    reader: Literal["own", "fairseq"] = Field(
+        "own", description="who reads fairseq-preprocessed folders; both give the same ids"
+    )
+    subword: str = Field(
+        "learn",
+        description="learn (byte-level BPE on both sides of training), none (words), or the path "
+        "of subword-nmt codes or of a sentencepiece .model",
+    )
+    vocabulary_size: int = Field(
+        8000, ge=5, description="joint size; only for subword=learn and subword=none"
+    )
+    dictionary: Path | None = Field(
+        None, description="fairseq dict.txt to use in place of one counted on the training text"
+    )
+    max_tokens: int = Field(
+        4096, ge=1, description="padded tokens a batch: longest source or target times sentences"
+    )
+    max_sentences: int | None = Field(None, ge=1, description="most sentences a batch")
+    max_length: int = Field(
+        256, ge=2, description="longest source or target in training, in tokens with </s>"
+    )
+    max_ratio: float | None = Field(
+        None, ge=1, description="largest ratio of source to target tokens in training, either way"
+    )
+    train_lines: int | None = Field(None, ge=1, description="use only the first training pairs")
+    eval_lines: int | None = Field(None, ge=1, description="use only the first pairs of a test")
+    test_split: str | None = Field(
+        None, description="name of the test split where there are several"
+    )
+    seed: int = Field(1, ge=0, description="seed of the batches' order")
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.source_language, self.target_language
