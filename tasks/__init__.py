@@ -1,0 +1,1 @@
+"""One LightningModule a task: loss, optimiser recipe, metrics and prediction files."""

@@ -1,0 +1,47 @@
+"""Parameters and multiply-accumulates of a model, counted over the real modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from ..models.attention.kernels import force_path
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """What one forward pass of a model costs.
+
+    Attributes:
+        parameters: number of trainable numbers; shared ones count once.
+        macs: multiply-accumulates of the explicit path, as papers count them.
+        macs_executed: multiply-accumulates of the path that is really taken.
+        note: what was counted, at which size.
+    """
+
+    parameters: int
+    macs: int
+    macs_executed: int
+    note: str
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Number of trainable numbers; shared parameters count once."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def count_macs(run: Callable[[], object]) -> int:
+    """Multiply-accumulates of what ``run`` does; torch's counter has two flops for each."""
+    with FlopCounterMode(display=False) as counter:
+        run()
+    return counter.get_total_flops() // 2
+
+
+def cost_report(model: nn.Module, run: Callable[[], object], note: str) -> CostReport:
+    """Count ``run``, one forward pass of ``model``, on the explicit path and as it is executed."""
+    with force_path("explicit"):
+        macs = count_macs(run)
+    return CostReport(count_parameters(model), macs, count_macs(run), note)

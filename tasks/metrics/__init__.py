@@ -1,0 +1,1 @@
+"""Metrics with fixed names; where a library has one, it is used."""

@@ -1,0 +1,36 @@
+"""Turn named settings into a task's config, with errors a user can act on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from .errors import ConfigError
+
+ConfigT = TypeVar("ConfigT", bound=BaseModel)
+
+
+def resolve(config: type[ConfigT], settings: Mapping[str, Any]) -> ConfigT:
+    """Check ``settings`` and fill in the defaults.
+
+    Raises:
+        ConfigError: one sentence about the first wrong setting; an unknown name comes with the
+            nearest known ones.
+    """
+    known = config.model_fields
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see the task's settings"
+            raise ConfigError(f"no setting is called {name!r}; {hint}")
+    try:
+        return config(**settings)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        given = f"{name}={settings[name]!r}: " if name in settings else ""
+        raise ConfigError(f"{given}{message[:1].lower()}{message[1:]}") from None

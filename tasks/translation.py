@@ -1,0 +1,179 @@
+"""The translation task: a ``Translator`` trained with label smoothing, scored with BLEU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import lightning
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..datamodules.batch import TranslationBatch
+from ..datamodules.translation import TranslationData
+from ..models.decoding import LengthPenalty, beam_search
+from ..models.translator import Translator
+from .cost import CostReport, cost_report
+from .errors import Diverged
+from .metrics.translation import translation_scores
+from .schedules import schedule_factor
+from .translation_config import TranslationConfig
+
+COST_TOKENS = 50
+"""Tokens on each side at which costs are counted, as the published GFLOPs are."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of one split, all from one set of weights.
+
+    Attributes:
+        metrics: by fixed name.
+        signatures: how each was computed.
+        items: number of evaluated items.
+        predictions: what the model said, in the order of the split.
+    """
+
+    metrics: dict[str, float]
+    signatures: dict[str, str] = field(default_factory=dict)
+    items: int = 0
+    predictions: list[str] = field(default_factory=list)
+
+
+class TranslationTask(lightning.LightningModule):
+    """Trains on ``TranslationBatch`` and translates whole splits.
+
+    Args:
+        config: all settings.
+        source_symbols, target_symbols: sizes of the vocabularies.
+    """
+
+    def __init__(self, config: TranslationConfig, source_symbols: int, target_symbols: int) -> None:
+        super().__init__()
+        self.config = config
+        self.model = Translator(config.translator(source_symbols, target_symbols))
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """Adam with warm-up; parameters that carry ``lr_scale`` learn at that multiple."""
+        config = self.config
+        by_scale: dict[float, list[Tensor]] = {}
+        for parameter in self.model.parameters():
+            by_scale.setdefault(getattr(parameter, "lr_scale", 1.0), []).append(parameter)
+        peak = config.peak_learning_rate
+        optimizer = torch.optim.Adam(
+            [{"params": group, "lr": peak * scale} for scale, group in by_scale.items()],
+            betas=(config.adam_beta1, config.adam_beta2),
+            eps=config.adam_epsilon,
+            weight_decay=config.weight_decay,
+        )
+        factor = schedule_factor(config.schedule, config.warmup_steps, config.max_steps)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    def on_train_batch_start(self, batch: TranslationBatch, batch_idx: int) -> None:
+        """Make dropout a function of (seed, batch), so that a resumed run goes on bit by bit."""
+        torch.manual_seed(self.config.seed * 1_000_003 + self._batches_seen())
+
+    def _batches_seen(self) -> int:
+        return self.trainer.fit_loop.epoch_loop.total_batch_idx
+
+    def loss(self, batch: TranslationBatch, smoothing: float) -> Tensor:
+        """Mean cross-entropy a target token, label-smoothed over the whole vocabulary.
+
+        fairseq spreads the smoothing mass over the other V - 1 symbols and this, like
+        tensor2tensor and torch, over all V: the same up to a change of the rate by 1 / V.
+        """
+        features_BTD = self.model.features(
+            batch.source_BS, batch.source_valid_BS, batch.target_input_BT
+        )
+        logits_NV = self.model.output(features_BTD[batch.target_valid_BT])
+        targets_N = batch.target_output_BT[batch.target_valid_BT]
+        return F.cross_entropy(logits_NV.float(), targets_N, label_smoothing=smoothing)
+
+    def training_step(self, batch: TranslationBatch, batch_idx: int) -> Tensor:
+        """The smoothed loss; raises ``Diverged`` if it is not finite."""
+        loss = self.loss(batch, self.config.label_smoothing)
+        if batch_idx % 20 == 0 and not torch.isfinite(loss):  # reading the loss waits for a GPU
+            raise Diverged(
+                f"the loss was {float(loss.detach())} after {self.global_step} updates: lower "
+                f"learning_rate ({self.config.peak_learning_rate:.2g}) or raise warmup_steps"
+            )
+        self.log("train/loss", loss.detach(), batch_size=batch.tokens)
+        return loss
+
+    def validation_step(self, batch: TranslationBatch, batch_idx: int) -> None:
+        """Plain cross-entropy in nats a token."""
+        self.log("val/loss", self.loss(batch, 0.0), batch_size=batch.tokens, sync_dist=True)
+
+    def on_validation_epoch_end(self) -> None:
+        """Perplexity; a validation loss that is not finite stops the run as diverged."""
+        loss = self.trainer.callback_metrics["val/loss"]
+        if not torch.isfinite(loss):
+            raise Diverged(f"the validation loss was {float(loss)} after {self.global_step} updates")
+        self.log("val/ppl", loss.exp())
+
+    @torch.inference_mode()
+    def translate(self, batch: TranslationBatch) -> list[list[int]]:
+        """The best hypothesis of each item, symbol ids without the end symbol."""
+        config, model = self.config, self.model
+        vocabulary = self.symbols
+        lengths_I = batch.source_valid_BS.sum(1) - 1  # without the end symbol
+        limit_I = (lengths_I * config.max_length_ratio).long() + config.max_length_extra
+        state = model.start(batch.source_BS, batch.source_valid_BS, width=config.beam)
+        found = beam_search(
+            model,
+            state,
+            items=len(batch),
+            width=config.beam,
+            bos=vocabulary["eos"],
+            eos=vocabulary["eos"],
+            pad=vocabulary["pad"],
+            unk=vocabulary["unk"],
+            max_length_I=limit_I,
+            length_penalty=LengthPenalty(config.length_penalty, config.length_alpha),
+            device=batch.source_BS.device,
+        )
+        return [list(best[0].tokens)[:-1] for best in found]
+
+    symbols = {"pad": 1, "eos": 2, "unk": 3}
+
+    def evaluate(self, data: TranslationData, split: str = "test") -> Evaluation:
+        """Translate a split and score it.
+
+        Args:
+            data: prepared data.
+            split: ``val`` or ``test``.
+        """
+        self.eval()
+        references, tokens = data.references(split), data.reference_tokens(split)
+        said: dict[int, list[int]] = {}
+        for batch in data.predict_dataloader(split):
+            translations = self.translate(batch.to(self.device))
+            said.update(zip(batch.index_B.tolist(), translations, strict=True))
+        order = range(len(references))
+        hypotheses = [data.decode(said[line]) for line in order]
+        hypothesis_tokens = [data.decode_tokens(said[line]) for line in order]
+        metrics, signatures = translation_scores(hypotheses, references, hypothesis_tokens, tokens)
+        return Evaluation(metrics, signatures, len(references), hypotheses)
+
+
+def measure(config: TranslationConfig) -> CostReport:
+    """Cost of encoder and decoder for one pair of ``COST_TOKENS`` tokens a side.
+
+    Embeddings and vocabulary projection are left out of the multiply-accumulates, as in the
+    published GFLOPs, and are in the parameters (with ``vocabulary_size`` symbols).
+    """
+    with torch.device("meta"):
+        symbols = config.vocabulary_size
+        model = Translator(config.translator(symbols, symbols)).eval()
+        token_1T = torch.ones(1, COST_TOKENS, dtype=torch.long)
+        valid_1T = torch.ones(1, COST_TOKENS, dtype=torch.bool)
+        return cost_report(
+            model,
+            lambda: model.features(token_1T, valid_1T, token_1T),
+            f"one pair of {COST_TOKENS} tokens a side, without embeddings and vocabulary projection",
+        )

@@ -1,0 +1,104 @@
+"""Every setting of the translation task, on one level: ``key=value`` sets it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from ..datamodules.translation_config import TranslationDataConfig
+from ..models.attention import build_attention, parse_spec
+from ..models.translator import TRANSLATOR_SITES, TranslatorConfig
+
+
+class TranslationConfig(TranslationDataConfig):
+    """Data, model, optimisation and decoding; the defaults are Transformer-Base on WMT14.
+
+    "Attention Is All You Need" (Vaswani et al. 2017), sections 3 and 5, with the relative
+    positions of Zhu et al. (ICCV 2019), who take over its hyper-parameters. Data settings are
+    those of ``TranslationDataConfig``.
+    """
+
+    # Sites: one attention spec each.
+    encoder_self: str = "terms(1111)"
+    decoder_self: str = "terms(1111)"
+    cross: str = "terms(1111)"
+
+    # Model.
+    dim: int = Field(512, ge=1)
+    ffn_dim: int = Field(2048, ge=1)
+    heads: int = Field(8, ge=1)
+    encoder_layers: int = Field(6, ge=1)
+    decoder_layers: int = Field(6, ge=1)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    # The paper's text names no dropout on weights or hidden units: tensor2tensor's base has 0.1
+    # on both, fairseq's base 0.
+    attention_dropout: float = Field(0.0, ge=0, lt=1)
+    activation_dropout: float = Field(0.0, ge=0, lt=1)
+    norm_first: bool = False
+    share_embeddings: Literal["all", "decoder", "none"] = "all"
+    positions: Literal["relative", "sinusoidal", "sinusoidal-fairseq"] = "relative"
+
+    # Optimisation: Adam, section 5.3.
+    max_steps: int = Field(100_000, ge=1, description="updates; the paper's base model has 100k")
+    learning_rate: float | None = Field(
+        None, gt=0, description="at its peak; none: the paper's dim^-0.5 * warmup_steps^-0.5"
+    )
+    warmup_steps: int = Field(4000, ge=0)
+    # The paper decays with the inverse square root; `linear` goes to 0 at max_steps.
+    schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"
+    adam_beta1: float = Field(0.9, ge=0, lt=1)
+    adam_beta2: float = Field(0.98, ge=0, lt=1)
+    adam_epsilon: float = Field(1e-9, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+    clip_norm: float = Field(0.0, ge=0, description="largest gradient norm; 0 does not clip")
+    accumulate: int = Field(1, ge=1, description="batches an update")
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+
+    # Checkpoints: the last five are averaged (section 6.1 of the paper, base model).
+    check_every: int = Field(1500, ge=1, description="updates between checkpoints and validations")
+    average_last: int = Field(5, ge=1, description="checkpoints averaged at the end")
+
+    # Decoding, section 6.1: beam 4, alpha 0.6, at most source length + 50.
+    beam: int = Field(4, ge=1)
+    # The paper's alpha belongs to the penalty of GNMT (Wu et al. 2016, eq. 14); fairseq divides
+    # by length^alpha, and its published 27.3 uses 0.6 there as well.
+    length_penalty: Literal["power", "gnmt"] = "power"
+    length_alpha: float = 0.6
+    max_length_ratio: float = Field(1.0, ge=0, description="longest output = this * source …")
+    max_length_extra: int = Field(50, ge=0, description="… + this, in tokens")
+
+    # The machine; can't change what is computed except in the last bits.
+    threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
+    accelerator: str = Field("auto", description="lightning's: auto, cpu, gpu, …")
+
+    @field_validator("encoder_self", "decoder_self", "cross")
+    @classmethod
+    def _canonical(cls, spec: str) -> str:
+        parsed = parse_spec(spec)
+        build_attention(parsed, dim=512, heads=8)  # the options are checked where they are known
+        return str(parsed)
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> TranslationConfig:
+        if self.dim % self.heads:
+            raise ValueError(f"heads={self.heads} doesn't divide dim={self.dim}; choose a divisor")
+        return self
+
+    @property
+    def peak_learning_rate(self) -> float:
+        """Learning rate at the end of the warm-up."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return self.dim**-0.5 * max(self.warmup_steps, 1) ** -0.5
+
+    def translator(self, source_vocabulary: int, target_vocabulary: int) -> TranslatorConfig:
+        """The part of the settings that the model needs."""
+        names = TranslatorConfig.__dataclass_fields__.keys() & type(self).model_fields.keys()
+        return TranslatorConfig(
+            source_vocabulary, target_vocabulary, **{name: getattr(self, name) for name in names}
+        )
+
+
+TRANSLATION_SITES = TRANSLATOR_SITES
