@@ -88,7 +88,8 @@ def terms(
     E, base = module.head_dim, module.base
     divisor = math.sqrt(E) if module.scale != 1 else 1.0
 
-    def of_head(m: int, module: torch.nn.Linear, x: Tensor) -> Tensor:
+    def of_head(m: int, module: torch.nn.Linear | None, x: Tensor) -> Tensor:
+        assert module is not None
         row = slice(m * E, (m + 1) * E)
         y = module.weight[row] @ x
         return y if module.bias is None else y + module.bias[row]
@@ -102,8 +103,10 @@ def terms(
         if e2:
             total = total + of_head(m, module.query_proj, z) @ of_head(m, module.relative_proj, R)
         if e3:
+            assert module.content_bias_HE is not None
             total = total + module.content_bias_HE[m] @ of_head(m, module.key_proj, x)
         if e4:
+            assert module.relative_bias_HE is not None
             total = total + module.relative_bias_HE[m] @ of_head(m, module.relative_proj, R)
         return total / divisor
 

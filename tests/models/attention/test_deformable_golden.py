@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from attnbench.models.attention.deformable import sample_linear
 from torch import Tensor
 
+from attnbench.models.attention.deformable import sample_linear
 from tests.models.attention.golden import Case, case_files, read_case
 
 

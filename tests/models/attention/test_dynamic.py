@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+
 from attnbench.models.attention import AttentionMask, SiteError, SpecError, build_attention
 from attnbench.models.attention.dynamic import BLOCK, DynamicConvolution, dynamic_convolution
-from attnbench.models.attention.kernels import force_path
-
+from attnbench.models.attention.kernels import Path, force_path
 from tests.models.attention import naive
 from tests.models.attention.compare import assert_same, disturbed, padding, relative_error
 
@@ -20,7 +20,7 @@ def dynamic_module(spec: str, **sizes: int) -> DynamicConvolution:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kernel", [1, 3, 4, 13])
 @pytest.mark.parametrize("options", ["", ",glu=false", ",softmax=false"])
-def test_convolution(options: str, kernel: int, causal: bool, path: str) -> None:
+def test_convolution(options: str, kernel: int, causal: bool, path: Path) -> None:
     """Also kernels longer than the sequence (7) and even ones."""
     module = dynamic_module(f"dynamic(groups=2,kernel={kernel}{options})", dim=4)
     x = torch.randn(2, 7, 4, dtype=torch.float64, requires_grad=True)

@@ -5,14 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
+
 from attnbench.models.attention import AttentionMask, Sequence1D
 from attnbench.models.attention.dynamic import DynamicConvolution, InputState, dynamic_convolution
 from attnbench.models.layers import EncoderLayer, FeedForward
-from torch import Tensor
-
 from tests.models.attention.golden import Case, case_files, read_case
-
-TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 # fairseq's class for CPUs normalises a whole causal sequence that is shorter than the kernel over
 # the taps inside the sequence, but over all taps in decoding and in its other form. Ours is the
@@ -42,7 +40,7 @@ def check_convolution(case: Case) -> None:
     short = config["T"] < taps and left == taps - 1
     for name, expected in case.outputs.items():
         if not (short and name in OVER_TAPS_INSIDE):
-            torch.testing.assert_close(y_BTC.transpose(0, 1), expected, **TOLERANCE)
+            torch.testing.assert_close(y_BTC.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
     if {"y_incremental", "y_step_by_step"} & case.outputs.keys():
         check_steps(x_BTC, kernel_BTGK, y_BTC)
 
@@ -106,5 +104,5 @@ def check_encoder_layer(case: Case) -> None:
     where = Sequence1D(x_BTC.shape[1], x_BTC.shape[1])
     masked = layer(x_BTC, where, AttentionMask(valid_BT)).transpose(0, 1)
     free = layer(x_BTC, where, AttentionMask()).transpose(0, 1)
-    torch.testing.assert_close(masked, case.outputs["y"], **TOLERANCE)
-    torch.testing.assert_close(free, case.outputs["y_without_mask"], **TOLERANCE)
+    torch.testing.assert_close(masked, case.outputs["y"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(free, case.outputs["y_without_mask"], rtol=1e-5, atol=1e-5)

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
-from attnbench.models.attention import AttentionMask, SiteError, SpecError, build_attention
-from attnbench.models.attention.nsa import NORMS, PLACES, ElementNorm, NormalisedAttention
 from torch import Tensor, nn
 
+from attnbench.models.attention import AttentionMask, SiteError, SpecError, build_attention
+from attnbench.models.attention.nsa import NORMS, PLACES, ElementNorm, NormalisedAttention
 from tests.models.attention import naive
 from tests.models.attention.compare import assert_same, disturbed, padding
 

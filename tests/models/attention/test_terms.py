@@ -2,19 +2,19 @@
 
 import pytest
 import torch
-from attnbench.models.attention import AttentionMask, NoAttention, Sequence1D, build_attention
-from attnbench.models.attention.kernels import force_path
-from attnbench.models.attention.terms import TermsAttention
 
+from attnbench.models.attention import AttentionMask, NoAttention, Sequence1D, build_attention
+from attnbench.models.attention.kernels import Path, force_path
+from attnbench.models.attention.terms import TermsAttention
 from tests.models.attention import naive
 from tests.models.attention.compare import assert_same, disturbed, padding
 
 TERMS = [f"{number:04b}" for number in range(1, 16)]
-PATHS = ("explicit", "mask", "fold")
+PATHS: tuple[Path, ...] = ("explicit", "mask", "fold")
 
 
-def terms_module(spec: str, **options: int) -> TermsAttention:
-    module = disturbed(spec, **options)
+def terms_module(spec: str, *, dim: int = 8, amount: float = 0.5) -> TermsAttention:
+    module = disturbed(spec, dim=dim, amount=amount)
     assert isinstance(module, TermsAttention)
     return module
 
@@ -69,7 +69,7 @@ def test_encoder_decoder_attention(bits: str, queries: int, keys: int, reach: in
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_odd_lengths(path: str) -> None:
+def test_odd_lengths(path: Path) -> None:
     module = terms_module("terms(1111)", dim=6)
     x = torch.randn(1, 21, 6, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(1, 37, 6, dtype=torch.float64, requires_grad=True)
@@ -112,7 +112,7 @@ def test_weights_are_the_distribution_of_the_formula(bits: str) -> None:
 
 
 def test_dot_is_e1_alone_with_biases() -> None:
-    dot = disturbed("dot")
+    dot = terms_module("dot")
     terms = terms_module("terms(1000,bias=true)")
     terms.load_state_dict(dot.state_dict())
     x, memory = torch.randn(2, 3, 8).double(), torch.randn(2, 7, 8).double()
