@@ -13,6 +13,7 @@ from .files import read_lines
 MARKER = "@@"
 WORD_START = "\u2581"
 _END = "</w>"
+_WORDS_KEPT = 1_000_000
 
 
 def join_marked(pieces: Sequence[str], marker: str | None) -> str:
@@ -96,6 +97,8 @@ class SubwordNmt:
                 symbols.pop()
             symbols[-1] = symbols[-1].removesuffix(_END)
             found = [symbol + MARKER for symbol in symbols[:-1]] + symbols[-1:]
+            if len(self._known) > _WORDS_KEPT:
+                self._known.clear()
             self._known[word] = found
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,9 @@ from .errors import DataError
 from .vocabulary import SPECIALS
 
 _BYTES = 256
+_WORDS_KEPT = 1_000_000
+# A word with the space before it; of several spaces all but the last are a piece of their own.
+_WORD = re.compile(r"\s+(?!\S)| ?\S+|\s+")
 
 
 class Subword(Protocol):
@@ -93,6 +97,7 @@ class LearnedBpe:
         self._tokenizer: Any = Tokenizer.from_str(text)
         ranked = sorted(self._tokenizer.get_vocab().items(), key=lambda item: item[1])
         self.symbols: list[str] | None = [symbol for symbol, _ in ranked]
+        self._known: dict[str, list[str]] = {}
 
     @classmethod
     def learn(cls, lines: Iterable[str], vocabulary_size: int) -> LearnedBpe:
@@ -130,9 +135,14 @@ class LearnedBpe:
         return self.encode_all([line])[0]
 
     def encode_all(self, lines: Sequence[str]) -> list[list[str]]:
-        """Cut many lines in one call."""
-        marked = [" " + line if line else "" for line in lines]
-        return [found.tokens for found in self._tokenizer.encode_batch_fast(marked)]
+        """Cut many lines; pieces never cross white space, so each word is cut once and kept."""
+        if len(self._known) > _WORDS_KEPT:
+            self._known.clear()
+        words = [_WORD.findall(" " + line) if line else [] for line in lines]
+        new = list({word: None for line in words for word in line if word not in self._known})
+        for word, cut in zip(new, self._tokenizer.encode_batch(new), strict=True):
+            self._known[word] = cut.tokens
+        return [[piece for word in line for piece in self._known[word]] for line in words]
 
     def decode(self, pieces: Sequence[str]) -> str:
         """Give the exact text; bytes that are no UTF-8 come out as U+FFFD."""

@@ -32,7 +32,7 @@ from .words import (
 )
 
 Tokens = list[str]
-Order = Literal["second", "last", "first", "inverted"]
+Order = Literal["second", "last", "first"]
 _Item = TypeVar("_Item")
 
 
@@ -147,8 +147,8 @@ class Clause:
         """Give the German words.
 
         Args:
-            order: of the finite verb: ``second`` (behind the subject, or behind a fronted adverb),
-                ``last`` (subordinate), ``first`` (question), ``inverted`` (behind a fronted clause).
+            order: of the finite verb: ``second`` (behind the subject or a fronted adverb),
+                ``last`` (subordinate), ``first`` (question or behind a fronted clause).
         """
         subject = self.subject.german("nom")
         if order == "second" and not (self.fronted and self.adverb):
@@ -163,8 +163,6 @@ class Clause:
         """Give all but the subject, with the finite verb first or last."""
         finite, closing = self._german_verb(joined=order == "last")
         middle = [self.adverb[1]] if self.adverb and not self.fronted else []
-        if self.fronted and self.adverb and order == "last":
-            middle = [self.adverb[1]]
         if self.object and self.verb.case:
             middle += self.object.german(self.verb.case)
         if self.place:
@@ -249,12 +247,11 @@ def draw_pair(random: Random) -> tuple[str, str]:
     english, german = _pick(random, CONJUNCTIONS)
     if kind < 0.85:
         first = [*main.english(), english, *inner.english()]
-        return _written(first), _written(
-            [*main.german("second"), ",", german, *inner.german("last")]
-        )
+        second = [*main.german("second"), ",", german, *inner.german("last")]
+        return _written(first), _written(second)
     outer = Clause(main.subject, main.verb, main.tense, main.object, place=main.place)
     first = [english, *inner.english(), ",", *outer.english()]
-    second = [german, *inner.german("last"), ",", *outer.german("inverted")]
+    second = [german, *inner.german("last"), ",", *outer.german("first")]
     return _written(first), _written(second)
 
 
