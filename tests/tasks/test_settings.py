@@ -1,0 +1,42 @@
+"""Wrong settings give one sentence that names them."""
+
+import pytest
+
+from attnbench.tasks.errors import ConfigError
+from attnbench.tasks.settings import resolve
+from attnbench.tasks.translation_config import TranslationConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"droput": 0.1}, ["droput", "did you mean dropout"]),
+        ({"heads": 7}, ["heads=7", "dim=512", "divisor"]),
+        ({"dropout": 1.5}, ["dropout=1.5", "less than 1"]),
+        ({"dim": "wide"}, ["dim='wide'", "integer"]),
+        ({"cross": "terms(11)"}, ["cross='terms(11)'", "four bits"]),
+        ({"encoder_self": "dott"}, ["dott", "did you mean dot"]),
+        ({"encoder_self": 110}, ["encoder_self=110", "string"]),
+        ({"positions": "absolute"}, ["positions='absolute'", "relative"]),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(settings, words):
+    with pytest.raises(ConfigError) as error:
+        resolve(TranslationConfig, settings)
+    message = str(error.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_specs_are_stored_in_their_canonical_form():
+    config = resolve(TranslationConfig, {"cross": "terms(1111, scale=false)"})
+    assert config.cross == "terms(1111,scale=false)"
+
+
+def test_defaults_are_transformer_base():
+    config = resolve(TranslationConfig, {})
+    assert config.peak_learning_rate == pytest.approx(512**-0.5 * 4000**-0.5)
+    assert (config.dim, config.ffn_dim, config.heads) == (512, 2048, 8)
+    assert (config.encoder_layers, config.decoder_layers) == (6, 6)
+    assert (config.beam, config.length_alpha, config.average_last) == (4, 0.6, 5)
