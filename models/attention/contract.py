@@ -14,6 +14,9 @@ from .masks import AttentionMask
 from .traits import Traits
 
 
+NO_MEMORY_IN_CHAIN = "a convolution in front serves self-attention only: pass no memory"
+
+
 class SiteError(ValueError):
     """A variant was asked to serve a site that it can't serve."""
 
@@ -86,7 +89,8 @@ class Attention(nn.Module, abc.ABC):
                 it is left out, since the state holds its keys and values.
             geometry: where queries and keys stand, made once a batch.
             mask: which keys and queries are real, and whether the future is hidden.
-            state: from ``begin``; makes the call one step of decoding.
+            state: from ``begin``; makes the call one step of decoding. In self-attention a
+                step sees its past only, with or without a causal mask.
             need_weights: also return the weights.
 
         Returns:
@@ -188,7 +192,7 @@ class Chain(Attention):
     ) -> AttentionOutput:
         """As in ``Attention.forward``; self-attention only."""
         if memory_BKD is not None:
-            raise SiteError("a convolution in front serves self-attention only: pass no memory")
+            raise SiteError(NO_MEMORY_IN_CHAIN)
         states: Sequence[AttentionState | None] = [None] * (len(self.fronts) + 1)
         if state is not None:
             assert isinstance(state, ChainState)
@@ -206,5 +210,7 @@ class Chain(Attention):
     def begin(
         self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
     ) -> AttentionState:
-        """As in ``Attention.begin``."""
+        """As in ``Attention.begin``; self-attention only."""
+        if memory_BKD is not None:
+            raise SiteError(NO_MEMORY_IN_CHAIN)
         return ChainState([module.begin() for module in [*self.fronts, self.inner]])

@@ -90,8 +90,8 @@ class DeformableConvolution(Attention):
     def traits(cls, **options: Any) -> Traits:
         """As in ``Attention.traits``."""
         kernel = options.get("kernel", 3)
-        if not isinstance(kernel, int) or isinstance(kernel, bool) or kernel < 1 or kernel % 2 == 0:
-            raise ValueError(f"kernel is an odd number of taps, not {kernel!r}")
+        if kernel < 1 or kernel % 2 == 0:
+            raise ValueError(f"kernel is an odd number of taps, not {kernel}")
         return Traits(family="sampling", weights="none", lacks={"cross": NO_MEMORY})
 
     def forward(

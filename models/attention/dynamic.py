@@ -142,9 +142,8 @@ class DynamicConvolution(Attention):
     def traits(cls, **options: Any) -> Traits:
         """As in ``Attention.traits``."""
         for name in ("kernel", "groups"):
-            value = options.get(name, 1)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} is a positive whole number, not {value!r}")
+            if options.get(name, 1) < 1:
+                raise ValueError(f"{name} is 1 or more, not {options[name]}")
         return Traits(family="sampling", weights="kernel", lacks={"cross": NO_MEMORY})
 
     def forward(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from .contract import Attention, Chain, NoAttention, SiteError
-from .spec import Part, Spec, SpecError, parse_spec
+from .spec import Part, Spec, SpecError, Value, parse_spec
 from .traits import Ability, Site, Traits
 
 VariantClass = TypeVar("VariantClass", bound=type[Attention])
@@ -148,7 +148,7 @@ def _options(part: Part, spec: Spec) -> dict[str, Any]:
                 f"the options of {part.name} are {', '.join(known) or 'none'}"
             )
         options[variant.positional] = part.positional
-    for name, value in options.items():
+    for name, value in list(options.items()):
         if name not in known:
             near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else "remove it"
@@ -156,9 +156,7 @@ def _options(part: Part, spec: Spec) -> dict[str, Any]:
                 f"attention spec {str(spec)!r}: {part.name} has no option {name!r} "
                 f"(it has {', '.join(known) or 'none'}); {hint}"
             )
-        default = known[name].default
-        if isinstance(default, bool) and not isinstance(value, bool):
-            raise SpecError(f"attention spec {str(spec)!r}: {name} is true or false, not {value!r}")
+        options[name] = _converted(name, value, known[name].default, spec)
     missing = [
         name
         for name, parameter in known.items()
@@ -174,3 +172,27 @@ def _options(part: Part, spec: Spec) -> dict[str, Any]:
     except ValueError as error:
         raise SpecError(f"attention spec {str(spec)!r}: {error}") from error
     return options
+
+
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+}
+
+
+def _converted(name: str, value: Value, default: Any, spec: Spec) -> Value:
+    """The value as the type of the option's default (text if it has none)."""
+    if default is inspect.Parameter.empty:
+        return str(value)
+    kind = type(default)
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        shown = str(value).lower() if isinstance(value, bool) else repr(value)
+        raise SpecError(
+            f"attention spec {str(spec)!r}: {name} is {_KINDS.get(kind, kind.__name__)}, "
+            f"not {shown}"
+        )
+    return value

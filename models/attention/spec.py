@@ -15,7 +15,8 @@ Value = bool | int | float | str
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][+-]?[0-9]+)?")
+# Not 0110, which is bits.
+_FLOAT = re.compile(r"[+-]?(([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)")
 
 
 class SpecError(ValueError):

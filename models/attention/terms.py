@@ -115,8 +115,7 @@ class TermsAttention(Attention):
         content, relative, key_only, position_only = self.terms
         if not any(self.terms):
             raise ValueError("terms(0000) is no attention: write none")
-        if range < 0 or (range and range % 2 == 0):
-            raise ValueError(f"range is an odd number of keys, or 0 for all, not {range}")
+        TermsAttention.traits(terms=terms, range=range, base=base)
         self.range = range
         self.scale = 1 / math.sqrt(self.head_dim) if scale else 1.0
         self.base = base
@@ -135,9 +134,14 @@ class TermsAttention(Attention):
     def traits(cls, **options: Any) -> Traits:
         """As in ``Attention.traits``."""
         bits = _bits(options.get("terms", "1000"))
+        reach, base = options.get("range", 0), options.get("base", 1.0)
+        if reach < 0 or (reach and reach % 2 == 0):
+            raise ValueError(f"range is an odd number of keys, or 0 for all, not {reach}")
+        if not 0 < base < math.inf:
+            raise ValueError(f"base is a positive number, not {base}")
         if not any(bits):
             return Traits(family="none", weights="none")
-        positions = options.get("range", 0) or bits[1] or bits[3]
+        positions = reach or bits[1] or bits[3]
         geometry = frozenset({Sequence1D.name}) if positions else frozenset()
         return Traits(family="energy", weights="dense", geometry=geometry)
 
@@ -174,6 +178,8 @@ class TermsAttention(Attention):
             )
         else:
             if held.grows:
+                if not mask.causal:  # positions that are decoded one by one look back only
+                    mask = AttentionMask(mask.keys_BK, causal=True)
                 start = held.length
                 held.append(*self.keys_and_values(query_BQD))
             keys_BHKE, values_BHKE = held.keys_BHKE, held.values_BHKE

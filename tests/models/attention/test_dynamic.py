@@ -101,9 +101,9 @@ def test_it_reads_no_memory() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("dynamic(kernel=0)", "kernel is a positive whole number, not 0"),
-        ("dynamic(kernel=2.5)", "kernel is a positive whole number, not 2.5"),
-        ("dynamic(kernel=true)", "kernel is a positive whole number, not True"),
+        ("dynamic(kernel=0)", "kernel is 1 or more, not 0"),
+        ("dynamic(kernel=2.5)", "kernel is a whole number, not 2.5"),
+        ("dynamic(kernel=true)", "kernel is a whole number, not true"),
         ("dynamic(groups=3)", "3 groups don't divide the width 8; choose a divisor"),
     ],
 )

@@ -147,6 +147,7 @@ def test_nothing_runs_where_the_statistics_would_see_the_future(spec: str) -> No
         ("nsa(norm=group)", "norm is one of instance, batch, layer, not 'group'"),
         ("nsa(on=value)", r"on is one of query, key, query\+key, not 'value'"),
         ("nsa(affine=1)", "affine is true or false, not 1"),
+        ("nsa(norm=1)", "norm is a word, not 1"),
     ],
 )
 def test_options_out_of_range(spec: str, message: str) -> None:
