@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import torch
@@ -45,14 +44,8 @@ class TranslationBatch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TranslationBatch:
         """Give the same batch on another device; Lightning calls this too."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> TranslationBatch:
-        """Give the same batch in page-locked memory, for a DataLoader with ``pin_memory``."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> TranslationBatch:
         moved = copy.copy(self)
         for field in fields(self):
-            setattr(moved, field.name, change(getattr(self, field.name)))
+            tensor: Tensor = getattr(self, field.name)
+            setattr(moved, field.name, tensor.to(device, non_blocking=non_blocking))
         return moved

@@ -1,23 +1,20 @@
-"""Which sentences go together: batches bounded by padded tokens, in a resumable order."""
+"""Which sentences go together: batches bounded by padded tokens, the same for the same epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
-from torch.utils.data import Sampler
 
 from .errors import DataError
 
 
-class TokenBatchSampler(Sampler[list[int]]):
+class TokenBatches:
     """Batches of sentences of near-equal length; rows times the longest side never exceeds a bound.
 
     The batches of an epoch depend on (seed, epoch) alone, so they are the same on every machine and
     after every restart. Equal lengths are mixed anew in each epoch, then the order of the batches;
-    the number of batches is the same in every epoch. Iterating goes on where `load_state_dict` or
-    the last iteration stopped, up to the end of that epoch.
+    the number of batches is the same in every epoch.
 
     Args:
         source_lengths: tokens of each source, ``</s>`` included (N).
@@ -28,10 +25,14 @@ class TokenBatchSampler(Sampler[list[int]]):
         shuffle: False for evaluation: longest sentences first, the same order always.
         num_replicas: processes that share the batches.
         rank: number of this process. Every rank gets equally many batches; where they don't divide,
-            the first batches are given out again.
+            the first batches of the epoch are given out again.
         too_long: whether a sentence longer than `max_tokens` is left out (counted in `dropped`) or
             is an error.
         name: what the sentences are, for that error.
+
+    Attributes:
+        dropped: number of sentences left out.
+        plan: what the batches were made from; equal plans give equal batches.
 
     Raises:
         DataError: no sentence at all, or one that is too long where that is an error.
@@ -62,75 +63,38 @@ class TokenBatchSampler(Sampler[list[int]]):
             )
         rows = np.flatnonzero(longest <= max_tokens)
         if not len(rows):
-            raise DataError(f"No sentence has at most max_tokens={max_tokens} tokens; raise it.")
+            raise DataError(
+                f"No sentence of {name} has at most max_tokens={max_tokens} tokens; raise it."
+            )
         self.dropped = len(longest) - len(rows)
         # Sorted by the longer side, then by the shorter: little padding on both.
         shortest = np.minimum(source_lengths, target_lengths)
         self._rows = rows[np.lexsort((shortest[rows], longest[rows]))]
-        self._lengths = longest[self._rows]
-        self._classes = np.stack([self._lengths, shortest[self._rows]])
-        self._bounds = _cut(self._lengths, max_tokens, max_sentences)
+        self._longer, self._shorter = longest[self._rows], shortest[self._rows]
+        self._bounds = _cut(self._longer, max_tokens, max_sentences)
         self._shuffle = shuffle
         self._replicas, self._rank = num_replicas, rank
-        self._plan = {
+        self.plan: dict[str, Any] = {
             "seed": seed,
             "max_tokens": max_tokens,
             "max_sentences": max_sentences,
             "num_replicas": num_replicas,
             "sentences": len(rows),
-            "tokens": int(self._lengths.sum()),
+            "tokens": int(self._longer.sum() + self._shorter.sum()),
         }
-        self._epoch = 0
-        self._done = 0
 
     def __len__(self) -> int:
-        """Give the number of batches that one rank gets in a whole epoch."""
+        """Give the number of batches that one rank gets in an epoch."""
         return -(-(len(self._bounds) - 1) // self._replicas)
 
-    def __iter__(self) -> Iterator[list[int]]:
-        batches = self._batches(self._epoch)
-        for number in range(self._done, len(batches)):
-            # Before the batch is given out: whoever stops after it goes on with the next one.
-            self.advance()
-            yield batches[number].tolist()
-
-    def advance(self) -> None:
-        """Count one batch as used."""
-        self._done += 1
-        if self._done == len(self):
-            self._epoch += 1
-            self._done = 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give the place in the sequence of batches, and what that sequence was made from."""
-        return {"epoch": self._epoch, "batches": self._done, "plan": dict(self._plan)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on at a stored place.
-
-        Raises:
-            DataError: the place belongs to another sequence of batches.
-        """
-        changed = [key for key, value in self._plan.items() if state["plan"].get(key) != value]
-        if changed:
-            details = ", ".join(
-                f"{key} was {state['plan'].get(key)} and is {self._plan[key]}" for key in changed
-            )
-            raise DataError(
-                f"The checkpoint can't be continued with other batches: {details}; use the "
-                "settings and data that it was trained with, or start anew."
-            )
-        self._epoch, self._done = int(state["epoch"]), int(state["batches"])
-
-    def _batches(self, epoch: int) -> list[np.ndarray]:
-        """Give this rank's batches of an epoch, each an array of sentence numbers."""
+    def batches(self, epoch: int = 0) -> list[np.ndarray]:
+        """Give this rank's batches of an epoch in order, each an array of sentence numbers."""
         rows, bounds = self._rows, self._bounds
         order = np.arange(len(bounds) - 1)
         if self._shuffle:
-            random = np.random.default_rng([self._plan["seed"], epoch])
+            random = np.random.default_rng([self.plan["seed"], epoch])
             mixed = random.permutation(len(rows))
-            longer, shorter = self._classes
-            rows = rows[mixed[np.lexsort((shorter[mixed], longer[mixed]))]]
+            rows = rows[mixed[np.lexsort((self._shorter[mixed], self._longer[mixed]))]]
             order = random.permutation(order)
         else:
             order = order[::-1]

@@ -1,43 +1,44 @@
-"""Loaders of translation batches; the one for training can be resumed in the middle of an epoch."""
+"""Loaders of translation batches; the one for training can be resumed in the middle of an epoch.
+
+They are plain iterables, not torch DataLoaders: gathering a batch from flat arrays takes far less
+than a training step, so no worker is needed; torch's global random state is left alone; and
+Lightning takes an iterable as it is, where it would put a sampler of its own into a DataLoader.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
 
 from .batch import TranslationBatch
-from .batching import TokenBatchSampler
+from .batching import TokenBatches
+from .errors import DataError
 from .store import TokenStore
 from .vocabulary import EOS, PAD
 
 
-class PairDataset(Dataset[TranslationBatch]):
-    """Pairs of sentences, gathered a whole batch at a time from the flat stores.
+@dataclass(frozen=True)
+class Pairs:
+    """N pairs of sentences.
 
-    Args:
-        source: N source sentences.
-        target: N target sentences.
+    Attributes:
+        source: the source sentences.
+        target: the target sentences.
         lines: line numbers to put into ``index_B`` (N).
     """
 
-    def __init__(self, source: TokenStore, target: TokenStore, lines: np.ndarray) -> None:
-        self._source, self._target, self._lines = source, target, lines
+    source: TokenStore
+    target: TokenStore
+    lines: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def __getitem__(self, row: int) -> TranslationBatch:
-        """Give one pair as a batch of one."""
-        return self.__getitems__([row])
-
-    def __getitems__(self, rows: list[int]) -> TranslationBatch:
-        """Give pairs as one padded batch; a DataLoader calls this with a sampler's batch."""
-        chosen = np.asarray(rows)
-        source, source_valid = self._source.padded(chosen)
-        target, target_valid = self._target.padded(chosen)
+    def batch(self, rows: np.ndarray) -> TranslationBatch:
+        """Gather B pairs, given by number, into one padded batch."""
+        source, source_valid = self.source.padded(rows)
+        target, target_valid = self.target.padded(rows)
         shifted = np.empty_like(target)
         shifted[:, 0] = EOS
         shifted[:, 1:] = np.where(target_valid[:, 1:], target[:, :-1], PAD)
@@ -47,42 +48,55 @@ class PairDataset(Dataset[TranslationBatch]):
             target_input_BT=torch.from_numpy(shifted),
             target_output_BT=torch.from_numpy(target),
             target_valid_BT=torch.from_numpy(target_valid),
-            index_B=torch.from_numpy(self._lines[chosen].astype(np.int64)),
+            index_B=torch.from_numpy(self.lines[rows].astype(np.int64)),
         )
 
 
-def _as_gathered(batch: Any) -> TranslationBatch:
-    """Pass on what `PairDataset.__getitems__` made: it is a batch already."""
-    return batch
-
-
-class PairLoader(DataLoader[TranslationBatch]):
-    """Loads batches in this process: gathering from flat arrays is far quicker than a step.
+class PairLoader:
+    """Batches for evaluation: each ``iter()`` starts from the first one.
 
     Args:
         pairs: the data.
         batches: which pairs go together.
     """
 
-    def __init__(self, pairs: PairDataset, batches: TokenBatchSampler) -> None:
-        # With a generator of its own it never draws from the global one, whose state a resumed
-        # training must find as an uninterrupted one would.
-        super().__init__(
-            pairs, batch_sampler=batches, collate_fn=_as_gathered, generator=torch.Generator()
-        )
+    def __init__(self, pairs: Pairs, batches: TokenBatches) -> None:
+        self.pairs = pairs
         self.batches = batches
+
+    def __len__(self) -> int:
+        """Give the number of batches in an epoch."""
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[TranslationBatch]:
+        for rows in self.batches.batches():
+            yield self.pairs.batch(rows)
 
 
 class StatefulLoader(PairLoader):
-    """A loader whose place Lightning saves in checkpoints and restores, also mid-epoch.
+    """Batches for training, whose place Lightning saves in checkpoints and restores.
 
     Each ``iter()`` goes on behind the last batch that was given out, up to the end of the epoch;
     the next one begins the next epoch.
     """
 
+    def __init__(self, pairs: Pairs, batches: TokenBatches) -> None:
+        super().__init__(pairs, batches)
+        self._epoch = 0
+        self._used = 0
+
+    def __iter__(self) -> Iterator[TranslationBatch]:
+        order = self.batches.batches(self._epoch)
+        for rows in order[self._used :]:
+            # Counted before it is given out: whoever stops after it goes on with the next one.
+            self._used += 1
+            if self._used == len(order):
+                self._epoch, self._used = self._epoch + 1, 0
+            yield self.pairs.batch(rows)
+
     def state_dict(self) -> dict[str, Any]:
-        """Give the place behind the last batch that was given out."""
-        return self.batches.state_dict()
+        """Give the place behind the last batch given out, and what the batches are made from."""
+        return {"epoch": self._epoch, "used": self._used, "plan": dict(self.batches.plan)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on at a stored place.
@@ -90,4 +104,15 @@ class StatefulLoader(PairLoader):
         Raises:
             DataError: the place belongs to other batches.
         """
-        self.batches.load_state_dict(state_dict)
+        stored, plan = state_dict["plan"], self.batches.plan
+        changed = [
+            f"{key} was {stored.get(key)} and is {value}"
+            for key, value in plan.items()
+            if stored.get(key) != value
+        ]
+        if changed:
+            raise DataError(
+                f"The checkpoint can't be continued with other batches ({', '.join(changed)}); use "
+                "the settings and data that it was trained with, or start anew."
+            )
+        self._epoch, self._used = int(state_dict["epoch"]), int(state_dict["used"])

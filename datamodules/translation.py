@@ -13,13 +13,13 @@ import numpy as np
 from lightning import LightningDataModule
 from torch import Tensor
 
-from .batching import TokenBatchSampler
+from .batching import TokenBatches
 from .card import DataCard, SideCard, SplitCard
 from .corpus import IdCorpus, TextCorpus, find_split
 from .demo.translation import write_translation_demo
 from .errors import DataError
 from .files import sha256_file
-from .loader import PairDataset, PairLoader, StatefulLoader
+from .loader import PairLoader, Pairs, StatefulLoader
 from .open_corpus import open_corpus
 from .prepare import Codec, Encoded, filter_training, prepare_ids, prepare_text
 from .registry import dataset_entry
@@ -35,8 +35,8 @@ class TranslationData(LightningDataModule):
     Evaluated splits keep every line, empty ones too (an empty source is ``</s>`` alone), so that
     line n of the output belongs to line n of the file.
 
-    Batches depend on the config's seed and the epoch alone. In distributed training each rank takes
-    its own share of them, so the trainer must be made with ``use_distributed_sampler=False``.
+    Batches depend on the config's seed and the epoch alone; in distributed training each rank takes
+    its own share of them.
 
     Args:
         config: where the data are and how they are cut and batched.
@@ -166,9 +166,9 @@ class TranslationData(LightningDataModule):
         """Give any split's batches for decoding; ``index_B`` puts the results into file order."""
         return PairLoader(*self._pairs(split, shuffle=False))
 
-    def _pairs(self, split: str, *, shuffle: bool) -> tuple[PairDataset, TokenBatchSampler]:
+    def _pairs(self, split: str, *, shuffle: bool) -> tuple[Pairs, TokenBatches]:
         encoded = self.encoded(split)
-        batches = TokenBatchSampler(
+        batches = TokenBatches(
             encoded.source.lengths,
             encoded.target.lengths,
             max_tokens=self.config.max_tokens,
@@ -180,7 +180,7 @@ class TranslationData(LightningDataModule):
             too_long="error",  # in training they are dropped before, and counted
             name=f"split {encoded.name!r}",
         )
-        return PairDataset(encoded.source, encoded.target, encoded.lines), batches
+        return Pairs(encoded.source, encoded.target, encoded.lines), batches
 
     def state_dict(self) -> dict[str, Any]:
         """Give the place in the training batches, for Lightning's checkpoints."""
