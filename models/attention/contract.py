@@ -13,7 +13,6 @@ from .geometry import Sequence1D
 from .masks import AttentionMask
 from .traits import Traits
 
-
 NO_MEMORY_IN_CHAIN = "a convolution in front serves self-attention only: pass no memory"
 
 

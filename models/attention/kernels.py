@@ -118,9 +118,8 @@ def attend(
     path = "explicit" if need_weights else _choose(energy, value_BHKE, dropout)
     if path == "explicit":
         context, weights = _explicit(energy, value_BHKE, allowed, dropout)
-        if need_weights and weights is not None:
-            batch, heads, keys, _ = value_BHKE.shape
-            weights = weights.expand(batch, heads, queries, keys)
+        batch, heads, keys, _ = value_BHKE.shape
+        weights = weights.expand(batch, heads, queries, keys) if need_weights else None
     else:
         fused = _mask if path == "mask" else _fold
         context, weights = fused(energy, value_BHKE, allowed, dropout), None
