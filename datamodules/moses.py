@@ -71,9 +71,10 @@ def detect_style(lines: Iterable[str]) -> TextStyle:
     """
     spaced = attached = escaped = dashes = 0
     for line in islice(lines, _SAMPLE):
-        spaced += len(_SPACED.findall(line))
-        attached += len(_ATTACHED.findall(line))
-        escaped += len(_ESCAPE.findall(line))
+        unescaped, escapes = _ESCAPE.subn("", line)  # their semicolons are no punctuation
+        escaped += escapes
+        spaced += len(_SPACED.findall(unescaped))
+        attached += len(_ATTACHED.findall(unescaped))
         dashes += line.count(_DASH)
     marks = escaped + dashes
     tokenised = spaced > attached if spaced + attached else marks > 0

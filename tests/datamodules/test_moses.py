@@ -36,6 +36,7 @@ def test_a_language_without_its_own_rules_still_works():
     "lines, kind",
     [
         (["A dog , a cat .", "It &apos;s old ."], "moses"),
+        (["&quot; It &apos;s old &quot; ."], "moses"),
         (["A dog, a cat.", "It's old."], "raw"),
         (["R&amp;D is good, they say.", "Yes."], "raw"),
         (["well @-@ known", "no punctuation"], "moses"),

@@ -29,7 +29,7 @@ def write_lines(path: Path, lines: list[str]) -> Path:
     return path
 
 
-def write_corpus(root: Path, ending: str = "", **splits: list[tuple[str, str]]) -> Path:
+def write_corpus(root: Path, ending: str = "", /, **splits: list[tuple[str, str]]) -> Path:
     """Write `SPLIT.en` and `SPLIT.de`; by default train, val and test."""
     for split, pairs in (splits or {"train": TRAIN, "val": EVAL, "test": EVAL}).items():
         write_lines(root / f"{split}.en{ending}", [source for source, _ in pairs])

@@ -1,0 +1,39 @@
+from attnbench.datamodules.card import DataCard, check
+from tests.datamodules.writing import EVAL, TRAIN, Sentence, write_corpus, write_lines
+
+
+def test_check_describes_what_training_would_see(tmp_path):
+    train = [*TRAIN, ("", "leer")]
+    root = write_corpus(tmp_path, train=train, val=EVAL, test=EVAL, test_2017=EVAL[:1])
+    card = check("demo", root, vocabulary_size=300)
+    assert card.languages == ("en", "de") and card.dataset == "demo"
+    assert list(card.splits) == ["train", "val", "test"]
+    assert card.splits["train"].pairs == 20 and card.splits["val"].pairs == 3
+    assert card.splits["train"].source.mean > 3
+    assert len(card.files) == 6 and all(len(digest) == 64 for digest in card.files.values())
+    assert card.notes == ["further test splits: test_2017"]
+    assert DataCard.model_validate_json(card.model_dump_json()) == card
+
+
+def test_rendering_is_plain_and_complete(tmp_path):
+    root = write_corpus(tmp_path, train=[*TRAIN, ("", "leer")], val=EVAL, test=EVAL)
+    card = check("demo", root, vocabulary_size=300)
+    text = card.render()
+    assert "\x1b" not in text
+    for part in (
+        "en to de",
+        "raw (",
+        f"{card.vocabulary_size} symbols, joint",
+        "train: 1 pairs dropped, empty source or target",
+        card.files["train.en"],
+    ):
+        assert part in text
+    row = next(line for line in text.splitlines() if line.startswith("│ train"))
+    assert [cell.strip() for cell in row.split("│")[2:5]] == ["20", "1", "0"]
+
+
+def test_check_reads_every_split(tmp_path):
+    root = write_corpus(tmp_path)
+    write_lines(root / "test.de", ["zu kurz"])
+    with Sentence("test.en has 3 lines but test.de has 1"):
+        check("demo", root)
