@@ -57,7 +57,10 @@ class TranslationConfig(TranslationDataConfig):
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
 
     # Checkpoints: the last five are averaged (section 6.1 of the paper, base model).
-    check_every: int = Field(1500, ge=1, description="updates between checkpoints and validations")
+    check_every: int = Field(1500, ge=1, description="updates between checkpoints")
+    validate_every: int | None = Field(
+        None, ge=1, description="updates between validations; none: at each checkpoint"
+    )
     average_last: int = Field(5, ge=1, description="checkpoints averaged at the end")
 
     # Decoding, section 6.1: beam 4, alpha 0.6, at most source length + 50.
