@@ -58,6 +58,6 @@ TASKS: dict[str, TaskEntry] = {
         sites=TRANSLATION_SITES,
         metric="bleu",
         measure=measure,
-        unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator"}),
+        unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator", "validate_every"}),
     )
 }

@@ -1,0 +1,117 @@
+"""The checkpoints of one cell: written whole, thinned out, and found again after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch.plugins.io import TorchCheckpointIO
+
+from ..results import write_atomically
+
+_NAME = re.compile(r"step=(\d+)\.ckpt")
+_DATA = "data.json"
+
+
+class WholeFiles(TorchCheckpointIO):
+    """Lightning's checkpoint files, each either there and whole or not there at all.
+
+    Raises StoreError where the disk is full or not writable.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        """Write to a temporary name in the same folder, flush, rename."""
+        buffer = io.BytesIO()
+        torch.save(checkpoint, buffer)
+        write_atomically(Path(path), buffer.getvalue())
+
+
+class Checkpoints:
+    """The checkpoints of one configuration, in a folder of their own.
+
+    Args:
+        folder: a folder for this configuration alone, made when it is needed.
+        keep: how many are left when a new one is written.
+    """
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder = folder
+        self._keep = keep
+
+    def path(self, step: int) -> Path:
+        """The file after `step` updates."""
+        return self.folder / f"step={step:08d}.ckpt"
+
+    def all(self) -> list[Path]:
+        """The files there, oldest first."""
+        return [path for _, path in sorted(self._steps())]
+
+    def last(self, number: int) -> list[Path]:
+        """The newest `number` files, oldest first."""
+        return self.all()[-number:]
+
+    def newest_readable(self) -> tuple[Path | None, list[Path]]:
+        """The newest file that can be read whole, and the newer ones that can't."""
+        broken: list[Path] = []
+        for path in reversed(self.all()):
+            if _readable(path):
+                return path, broken
+            broken.append(path)
+        return None, broken
+
+    def thin_out(self) -> None:
+        """Remove all but the newest."""
+        for path in self.all()[: -self._keep]:
+            path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the folder, and the one around it if nothing else is there."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.folder.parent.rmdir()
+
+    def belong_to(self, fingerprint: Mapping[str, str]) -> bool:
+        """Whether the checkpoints were trained on these data; remembered on the first call.
+
+        Checkpoints of other data are removed: training that goes on with other text is neither.
+        """
+        file = self.folder / _DATA
+        known = None
+        with contextlib.suppress(OSError, ValueError):
+            known = json.loads(file.read_text(encoding="utf-8"))
+        if known == dict(fingerprint):
+            return True
+        started_anew = bool(self.all())
+        if started_anew:
+            self.remove()
+        write_atomically(file, json.dumps(dict(fingerprint), indent=1).encode("utf-8"))
+        return not started_anew
+
+    def _steps(self) -> Iterator[tuple[int, Path]]:
+        if self.folder.is_dir():
+            for path in self.folder.iterdir():
+                if match := _NAME.fullmatch(path.name):
+                    yield int(match[1]), path
+
+
+def newest_step(folder: Path) -> int | None:
+    """The largest step of the checkpoints anywhere under a cell's `checkpoints` folder."""
+    steps = [int(m[1]) for path in folder.glob("*/*.ckpt") if (m := _NAME.fullmatch(path.name))]
+    return max(steps, default=None)
+
+
+def _readable(path: Path) -> bool:
+    try:
+        torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # a damaged file can raise anything
+        return False
+    return True

@@ -1,0 +1,159 @@
+"""What each command does: from its options to output and exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from .errors import UsageError
+
+Options = argparse.Namespace
+
+
+def list_(options: Options, words: list[str]) -> int:
+    """`attnbench list`."""
+    from .listing import LISTS, as_table
+
+    rows = LISTS[options.what]()
+    if options.json:
+        return _print_json(rows)
+    table, reasons = as_table(rows)
+    return _show(table, *reasons)
+
+
+def data(options: Options, words: list[str]) -> int:
+    """`attnbench data demo|check`."""
+    from .data import check_data, write_demo
+
+    if options.what == "demo":
+        if options.settings:
+            raise UsageError(f"data demo takes no settings, found {options.settings[0]!r}")
+        return _show(f"wrote {write_demo(options.name, options.root)}")
+    card = check_data(options.name, options.root, options.settings)
+    return _print_json(card.model_dump(mode="json")) if options.json else _show(card)
+
+
+def train(options: Options, words: list[str]) -> int:
+    """`attnbench train`."""
+    from .running import train_one
+
+    return train_one(options, words)
+
+
+def run(options: Options, words: list[str]) -> int:
+    """`attnbench run`."""
+    from .running import run_grid
+
+    return run_grid(options, words)
+
+
+def plan(options: Options, words: list[str]) -> int:
+    """`attnbench plan`."""
+    from ..results import Store
+    from .grid import load_grid
+    from .plan import make_plan, plan_table, summary
+    from .running import chosen_cells
+
+    cells = chosen_cells(load_grid(options.grid), options)
+    planned = make_plan(cells, Store(options.out), gmacs=options.gmacs)
+    if options.json:
+        return _print_json(planned.as_json())
+    return _show(plan_table(planned), *summary(planned, options.jobs))
+
+
+def status(options: Options, words: list[str]) -> int:
+    """`attnbench status`."""
+    from ..results import Store
+    from .grid import choose_rows, load_grid
+    from .status import grid_status, status_table, summary
+
+    grid = load_grid(options.grid)
+    dataset = options.data or grid.dataset(options.preset)
+    rows = choose_rows(grid, options.rows)
+    cells = grid_status(grid, dataset, options.preset, Store(options.out), options.seeds, rows)
+    if options.json:
+        return _print_json([cell.as_json() for cell in cells])
+    return _show(status_table(cells), f"{grid.grid}, {dataset}.{options.preset}: {summary(cells)}")
+
+
+def table(options: Options, words: list[str]) -> int:
+    """`attnbench table`."""
+    from ..results import ResultTable, Store
+    from .grid import choose_rows, load_grid
+    from .table import table_spec
+
+    grid = load_grid(options.grid)
+    dataset = options.data or grid.dataset(options.preset)
+    rows = choose_rows(grid, options.rows) if options.rows else grid.rows
+    spec = table_spec(grid, dataset, options.preset, options.seeds, rows)
+    records = Store(options.out).records(grid.grid, dataset, options.preset)
+    for warning in records.warnings:
+        print(f"attnbench: {warning}", file=sys.stderr)
+    shown = {row.row for row in rows}
+    result = ResultTable.build(spec, [record for record in records if record.row in shown])
+    if options.save is None:
+        sys.stdout.write(result.render(options.format))
+        return 0
+    return _show(*(f"wrote {path}" for path in result.save(options.save)))
+
+
+def cost(options: Options, words: list[str]) -> int:
+    """`attnbench cost`."""
+    from .cell import Choice
+    from .cost import cost_table, grid_costs
+    from .grid import load_grid
+    from .settings import parse_settings
+
+    choice = Choice(preset=options.preset, rows=options.rows, settings=parse_settings(options.set))
+    costs = {name: grid_costs(load_grid(name), choice) for name in options.grids}
+    if options.json:
+        return _print_json([cost.as_json() for rows in costs.values() for cost in rows])
+    for rows in costs.values():
+        notes = dict.fromkeys(cost.note for cost in rows if cost.note)
+        _show(f"{rows[0].grid}, preset {options.preset}", cost_table(rows), *notes, "")
+    return 0
+
+
+def doctor(options: Options, words: list[str]) -> int:
+    """`attnbench doctor`."""
+    from .doctor import examine
+
+    findings = examine(options.out)
+    if options.json:
+        _print_json([vars(finding) for finding in findings])
+    else:
+        _show(*(f"{f.level:5} {f.subject}: {f.text}" for f in findings))
+    return 1 if any(finding.level == "bad" for finding in findings) else 0
+
+
+COMMANDS: dict[str, Callable[[Options, list[str]], int]] = {
+    "list": list_,
+    "data": data,
+    "train": train,
+    "run": run,
+    "plan": plan,
+    "status": status,
+    "table": table,
+    "cost": cost,
+    "doctor": doctor,
+}
+
+
+def _show(*things: RenderableType) -> int:
+    """Print tables and lines; into a file or pipe they are as wide as they need."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 240
+    console = Console(width=width, highlight=False, markup=False, soft_wrap=False)
+    for thing in things:
+        console.print(thing, soft_wrap=isinstance(thing, str))
+    return 0
+
+
+def _print_json(value: Any) -> int:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+    return 0

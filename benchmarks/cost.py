@@ -1,0 +1,103 @@
+"""`attnbench cost`: parameters and multiply-accumulates of every row; trains nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from ..results import Published
+from .cell import Cell, Choice, make_cells
+from .grid import Grid, Row
+
+GFLOPS = "GFLOPs"
+
+
+@dataclass(frozen=True)
+class RowCost:
+    """The cost of one row beside the paper's numbers for it.
+
+    The counts are None where the row can't be built; `reason` says why. `note` says what was
+    counted, and at which size.
+    """
+
+    grid: str
+    row: str
+    params: int | None
+    macs: int | None
+    macs_executed: int | None
+    published: dict[str, float]
+    reason: str = ""
+    note: str = ""
+
+    @property
+    def gflops(self) -> float | None:
+        """10^9 multiply-accumulates: what the papers call GFLOPs."""
+        return None if self.macs is None else self.macs / 1e9
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; `reason` only where there is one."""
+        names = ("grid", "row", "params", "macs", "macs_executed", "published")
+        values = {name: getattr(self, name) for name in names}
+        return values | ({"reason": self.reason} if self.reason else {})
+
+
+def grid_costs(grid: Grid, choice: Choice) -> list[RowCost]:
+    """The cost of every row that can be run. Raises GridError, UsageError."""
+    published = Published.load()
+    rows = {row.row: row for row in grid.rows}
+    return [
+        _row_cost(cell, _published(grid, rows[cell.row], published))
+        for cell in make_cells(grid, choice)
+    ]
+
+
+def cost_table(costs: Sequence[RowCost]) -> Table:
+    """For the terminal: one line a row."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("row")
+    for heading in ("params", "GFLOPs", "published", "diff", "executed"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for cost in costs:
+        printed = cost.published.get(GFLOPS)
+        difference = None if printed is None or cost.gflops is None else cost.gflops - printed
+        table.add_row(
+            cost.row,
+            "–" if cost.params is None else f"{cost.params / 1e6:.2f} M",
+            _number(cost.gflops, ".2f"),
+            _number(printed, ".1f"),
+            _number(difference, "+.2f"),
+            _number(None if cost.macs_executed is None else cost.macs_executed / 1e9, ".2f"),
+            f"n/a: {cost.reason}" if cost.reason else "",
+        )
+    return table
+
+
+def _row_cost(cell: Cell, published: dict[str, float]) -> RowCost:
+    if cell.refusal is not None:
+        return RowCost(cell.grid, cell.row, None, None, None, published, cell.refusal)
+    report = cell.entry.measure(cell.config)
+    return RowCost(
+        cell.grid,
+        cell.row,
+        report.parameters,
+        report.macs,
+        report.macs_executed,
+        published,
+        note=report.note,
+    )
+
+
+def _published(grid: Grid, row: Row, published: Published) -> dict[str, float]:
+    source = grid.published
+    if source is None or row.published is None:
+        return {}
+    values = published.row(source.paper, source.table, source.dataset_split, row.published)
+    return {metric: value.value for metric, value in values.items()}
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)

@@ -1,0 +1,216 @@
+"""Run cells on this machine: one after the other, or by several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import queue
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from ...datamodules.errors import DataError
+from ...results import Only, RunRecord, Store, StoreError
+from ..cell import Cell
+from ..errors import Interrupted, UsageError
+from ..events import Emit, Event, Finished, Note, Skipped, Started, Stopped
+from ..lock import CellLock
+from ..run import RunOptions, run_cell
+from ..signals import interruptible
+
+Stamp = tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell that is to be run, with what its record looked like when that was decided."""
+
+    number: int
+    cell: Cell
+    stamp: Stamp
+
+
+def choose(cells: Iterable[Cell], store: Store, only: Only, emit: Emit) -> list[Job]:
+    """The cells to run: those that `store` wants, and those done with other settings."""
+    cells = list(cells)
+    outdated = [cell for cell in cells if only == "missing" and _outdated(cell, store)]
+    for cell in outdated:
+        emit(Note(f"{cell.name} was done with other settings; that record is set aside"))
+    found = store.wanted([cell for cell in cells if cell not in outdated], only)
+    for sentence in found.warnings:
+        emit(Note(sentence))
+    chosen = [cell for cell in cells if cell in outdated or cell in found]
+    return [
+        Job(number, cell, _stamp(store.path(cell))) for number, cell in enumerate(chosen, start=1)
+    ]
+
+
+def run_jobs(
+    jobs: Sequence[Job], store: Store, options: RunOptions, emit: Emit, workers: int = 1
+) -> Counter[str]:
+    """Run the jobs and count how they ended: by status, `running` (elsewhere) or `killed`.
+
+    Raises:
+        DataError, StoreError: see `run_cell`.
+        UsageError: what a worker process said before it stopped.
+        Interrupted: all workers have stopped; finished cells are kept.
+    """
+    if workers > 1 and len(jobs) > 1:
+        return _run_in_processes(jobs, store, options, emit, min(workers, len(jobs)))
+    return _run_here(jobs, store, options, emit)
+
+
+def _run_here(jobs: Sequence[Job], store: Store, options: RunOptions, emit: Emit) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for job in jobs:
+        record = _claim_and_run(job, len(jobs), store, options, emit)
+        if record is not None:
+            counts[record if isinstance(record, str) else record.status] += 1
+    return counts
+
+
+def _claim_and_run(
+    job: Job, total: int, store: Store, options: RunOptions, emit: Emit
+) -> RunRecord | str | None:
+    """The new record; `running` if another process has the cell, None if one has finished it."""
+    cell, path = job.cell, store.path(job.cell)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = CellLock(path.parent)
+        if not lock.acquire():
+            emit(Skipped(options.worker, cell.name, "running"))
+            return "running"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StoreError(
+            f"can't write into {path.parent}: {reason}; choose another --out"
+        ) from error
+    try:
+        if not lock.works:
+            emit(Note(f"{path.parent} can't be locked: don't start a second run on this folder"))
+        if _stamp(path) != job.stamp:
+            emit(Skipped(options.worker, cell.name, "done"))
+            return None
+        emit(Started(options.worker, job.number, total, cell.name))
+        record = run_cell(cell, store, options, emit)
+        emit(_finished(record, cell, options.worker))
+        return record
+    finally:
+        lock.release()
+
+
+def _finished(record: RunRecord, cell: Cell, worker: int) -> Finished:
+    metric = cell.entry.metric
+    value = record.metrics.get(metric)
+    text = record.reason or (f"{metric} {value:.2f}" if value is not None else "")
+    return Finished(worker, cell.name, record.status, text, record.seconds.get("total", 0.0))
+
+
+def _outdated(cell: Cell, store: Store) -> bool:
+    """Whether the cell was done with other settings than it has now."""
+    try:
+        record = store.read(cell.grid, cell.dataset, cell.preset, cell.row, cell.seed)
+    except StoreError:
+        return False
+    if record is None or record.status != "done":
+        return False
+    return record.config_hash != cell.config_hash
+
+
+def _stamp(path: Path) -> Stamp:
+    """What tells one version of a file from another."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino
+
+
+def _run_in_processes(
+    jobs: Sequence[Job], store: Store, options: RunOptions, emit: Emit, workers: int
+) -> Counter[str]:
+    """Every process walks the whole list; the cells' locks deal the cells out."""
+    context = multiprocessing.get_context("spawn")
+    events: Any = context.Queue()
+    processes: list[BaseProcess] = []
+    counts: Counter[str] = Counter()
+    try:
+        for worker in range(workers):
+            own = replace(options, worker=worker)
+            arguments = (list(jobs), store.out, own, events, os.getpid())
+            process = context.Process(target=_work, args=arguments)
+            with _ignoring_ctrl_c():
+                process.start()
+            processes.append(process)
+        for event in _events(events, processes):
+            if isinstance(event, Stopped):
+                raise UsageError(event.text)
+            if isinstance(event, Finished):
+                counts[event.status] += 1
+            if not isinstance(event, Skipped):
+                emit(event)
+    finally:
+        _end(processes)
+    for code in (process.exitcode for process in processes if process.exitcode):
+        counts["killed"] += 1
+        emit(Note(f"a worker process ended with code {code}; its cell goes on where it was when "
+                  "the same command is started again"))  # fmt: skip
+    left = sum(_stamp(store.path(job.cell)) == job.stamp for job in jobs)
+    counts["running"] = max(0, left - counts["killed"])
+    return counts
+
+
+def _events(events: Any, processes: Sequence[BaseProcess]) -> Iterable[Event]:
+    """The workers' events until all of them have ended."""
+    while True:
+        alive = any(process.is_alive() for process in processes)
+        try:
+            yield events.get(timeout=0.5)
+        except queue.Empty:
+            if not alive:
+                return
+
+
+def _work(jobs: list[Job], out: Path, options: RunOptions, events: Any, parent: int) -> None:
+    """What a worker process does; the caller reads `events`."""
+
+    def emit(event: Event) -> None:
+        if os.getppid() != parent:
+            raise Interrupted  # the run that started this process was killed
+        events.put(event)
+
+    with interruptible():
+        try:
+            _run_here(jobs, Store(out), options, emit)
+        except Interrupted:
+            events.cancel_join_thread()
+            os._exit(130)
+        except (DataError, StoreError) as error:
+            events.put(Stopped(str(error)))
+
+
+def _end(processes: Sequence[BaseProcess]) -> None:
+    """Stop what still runs: politely, so that it cleans up, and after 20 seconds at once."""
+    give_up = time.monotonic() + 20
+    while running := [process for process in processes if process.is_alive()]:
+        polite = time.monotonic() < give_up
+        for process in running:
+            if process.pid is not None:
+                os.kill(process.pid, signal.SIGINT if polite else signal.SIGKILL)
+            process.join(0.5)
+
+
+@contextlib.contextmanager
+def _ignoring_ctrl_c() -> Iterator[None]:
+    """A process started within it ignores Ctrl-C until it says otherwise, as while it imports."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

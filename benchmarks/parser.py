@@ -1,0 +1,250 @@
+"""The command line's grammar. Loads nothing but argparse, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from .errors import UsageError, nearest
+
+COMMANDS = ("list", "data", "train", "run", "plan", "status", "table", "cost", "doctor")
+LISTS = ("attention", "tasks", "grids", "datasets", "metrics")
+FORMATS = ("md", "csv", "latex", "html", "json")
+DEFAULT_OUT = Path("runs")
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError where argparse would print a usage text and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `message` as an error of ours, with near names for an unknown command."""
+        if match := re.search(r"argument COMMAND: invalid choice: '([^']*)'", message):
+            hint = nearest(match[1], COMMANDS, otherwise=f"; there are {', '.join(COMMANDS)}")
+            raise UsageError(f"there is no command {match[1]!r}{hint}")
+        command = self.prog.partition(" ")[2]
+        message = re.sub(r"^argument \S+: (?=there is no )", "", message)
+        raise UsageError(f"{command}: {message}; see {self.prog} --help" if command else message)
+
+
+def build_parser() -> Parser:
+    """All sub-commands; each sets `command` to its name and, for lists and data, `what`."""
+    common = Parser(add_help=False)
+    common.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks"
+    )
+    parser = Parser(
+        prog="attnbench",
+        description="Train grids of attention variants and put the results beside the published "
+        "numbers.",
+        parents=[common],
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=text, parents=[common])
+
+    for fill in (_list, _data, _train, _run, _plan, _status, _table, _cost, _doctor):
+        fill(add)
+    return parser
+
+
+Add = Callable[[str, str], argparse.ArgumentParser]
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read a command line; `key=value` words may stand anywhere and become `settings`.
+
+    Raises UsageError.
+    """
+    options, rest = build_parser().parse_known_args(arguments)
+    takes_settings = getattr(options, "command", None) in ("train", "data")
+    for word in rest:
+        if not takes_settings or "=" not in word or word.startswith("-"):
+            raise UsageError(f"{options.command}: {word!r} means nothing here; "
+                             f"see attnbench {options.command} --help")  # fmt: skip
+    options.settings = rest
+    return options
+
+
+def _list(add: Add) -> None:
+    parser = add("list", "show the attention variants, tasks, grids, data sets or metrics")
+    parser.add_argument("what", type=_one_of(LISTS), metavar="|".join(LISTS))
+    _json(parser)
+
+
+def _data(add: Add) -> None:
+    parser = add("data", "write a demo data set, or check one that lies on disk")
+    parser.usage = "attnbench data demo|check TASK|DATASET --root DIR [key=value ...]"
+    parser.add_argument("what", type=_one_of(("demo", "check")), metavar="demo|check")
+    parser.add_argument("name", metavar="TASK|DATASET", help="demo: a task; check: a data set")
+    parser.add_argument("--root", type=Path, required=True, metavar="DIR", help="its folder")
+    _json(parser)
+
+
+def _train(add: Add) -> None:
+    parser = add("train", "train and evaluate one cell with settings of your own")
+    parser.usage = (
+        "attnbench train TASK [--preset P] [--data DATASET --root DIR] [--out DIR] "
+        "[--again] [--threads N] [key=value ...]"
+    )
+    parser.add_argument("task", metavar="TASK")
+    parser.add_argument("--preset", help="begin from paper, small or smoke of the task's grids")
+    _place(parser)
+    _out(parser)
+    parser.add_argument("--again", action="store_true", help="also where it is done already")
+    _machine(parser)
+
+
+def _run(add: Add) -> None:
+    parser = add("run", "run the cells of a grid; what is finished is kept and not run again")
+    _grid(parser)
+    _choice(parser)
+    _out(parser)
+    parser.add_argument(
+        "--only",
+        type=_one_of(("missing", "failed", "all")),
+        default="missing",
+        metavar="missing|failed|all",
+        help="which cells (default: missing)",
+    )
+    parser.add_argument(
+        "--launcher",
+        type=_one_of(("local",)),
+        default="local",
+        metavar="local",
+        help="where cells run; this version knows only this machine",
+    )
+    parser.add_argument(
+        "--jobs", type=_positive, default=1, metavar="N", help="cells at once (default: 1)"
+    )
+    _machine(parser)
+
+
+def _plan(add: Add) -> None:
+    parser = add("plan", "show what a run would do and how long it may take; starts nothing")
+    _grid(parser)
+    _choice(parser)
+    _out(parser)
+    parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="cells at once")
+    parser.add_argument(
+        "--gmacs", type=float, metavar="X", help="speed to assume, 10^9 multiply-accumulates a s"
+    )
+    _json(parser)
+
+
+def _status(add: Add) -> None:
+    parser = add("status", "show which cells are done, running, interrupted, failed or missing")
+    _grid(parser)
+    _selection(parser)
+    _out(parser)
+    _json(parser)
+
+
+def _table(add: Add) -> None:
+    parser = add("table", "print the results of a grid beside the published numbers")
+    _grid(parser)
+    _selection(parser)
+    _out(parser)
+    parser.add_argument(
+        "--format",
+        type=_one_of(FORMATS),
+        default="md",
+        metavar="|".join(FORMATS),
+        help="default: md",
+    )
+    parser.add_argument(
+        "--save", type=Path, metavar="DIR", help="write GRID.DATASET.json and .md into DIR instead"
+    )
+
+
+def _cost(add: Add) -> None:
+    parser = add("cost", "count parameters and multiply-accumulates of every row; trains nothing")
+    parser.add_argument("grids", nargs="+", metavar="GRID", help="names or YAML files")
+    parser.add_argument("--preset", default="paper", help="default: paper")
+    parser.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
+    _set(parser)
+    _json(parser)
+
+
+def _doctor(add: Add) -> None:
+    parser = add("doctor", "check this machine and this installation")
+    _out(parser)
+    _json(parser)
+
+
+def _grid(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("grid", metavar="GRID", help="a name of `list grids`, or a YAML file")
+
+
+def _choice(parser: argparse.ArgumentParser) -> None:
+    _selection(parser)
+    parser.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
+    _set(parser)
+
+
+def _selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--preset", default="paper", help="paper (default), small or smoke")
+    parser.add_argument("--data", metavar="DATASET", help="default: what the preset or grid names")
+    parser.add_argument(
+        "--seeds", nargs="+", type=_seed, default=[], metavar="K", help="default: 0"
+    )
+    parser.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
+
+
+def _set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", nargs="+", action="extend", default=[], metavar="key=value",
+        help="settings for every cell, stronger than the grid's",
+    )  # fmt: skip
+
+
+def _place(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", metavar="DATASET", help="data set (default: demo)")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
+
+
+def _machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=_positive, metavar="N", help="CPU threads of a cell")
+    parser.add_argument(
+        "--keep-checkpoints", action="store_true", help="don't remove a finished cell's checkpoints"
+    )
+
+
+def _out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=DEFAULT_OUT,
+        metavar="DIR",
+        help=f"folder of the results (default: {DEFAULT_OUT})",
+    )
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
+    def convert(text: str) -> str:
+        if text not in known:
+            hint = nearest(text, known, otherwise=f", only {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"there is no {text!r}{hint}")
+        return text
+
+    return convert
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a seed, a number from 0 to 2^32 - 1")
+    return int(text)

@@ -1,0 +1,171 @@
+"""`attnbench run` and `attnbench train`: choose the cells, run them, say how it went."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from ..results import RunRecord, Store, StoreError
+from ..results.how import public_command
+from ..tasks.errors import ConfigError
+from .cell import Cell, Choice, make_cell, make_cells, task_entry
+from .errors import UsageError
+from .grid import Grid, Settings, load_grid, shared_presets
+from .launch.local import choose, run_jobs
+from .progress import Display
+from .run import RunOptions
+from .settings import parse_settings
+from .signals import interruptible
+
+
+def chosen_cells(grid: Grid, options: argparse.Namespace) -> list[Cell]:
+    """The cells that the options of `run` and `plan` mean. Raises GridError, UsageError."""
+    choice = Choice(
+        preset=options.preset,
+        dataset=options.data,
+        root=options.root,
+        seeds=tuple(dict.fromkeys(options.seeds)) or (0,),
+        rows=options.rows,
+        settings=parse_settings(options.set),
+        machine=_machine(options),
+    )
+    return make_cells(grid, choice)
+
+
+def run_grid(options: argparse.Namespace, words: Sequence[str]) -> int:
+    """`attnbench run`; the exit code says whether every cell came out well."""
+    grid = load_grid(options.grid)
+    cells = chosen_cells(grid, options)
+    counts = _run(cells, options, words, options.only, options.jobs)
+    records = _records(cells, Store(options.out))
+    _say(_summary(counts, records, len(cells)))
+    first = cells[0]
+    place = f"--preset {first.preset} --data {first.dataset} --out {shlex.quote(str(options.out))}"
+    _say(f"table: attnbench table {shlex.quote(options.grid)} {place}")
+    bad = counts["killed"] or any(r.status in ("failed", "diverged") for r in records)
+    return 1 if bad else 0
+
+
+def train_one(options: argparse.Namespace, words: Sequence[str]) -> int:
+    """`attnbench train`: one cell; prints its metrics."""
+    cell = _train_cell(options)
+    counts = _run([cell], options, words, "all" if options.again else "missing", 1)
+    records = _records([cell], Store(options.out))
+    if not records:
+        _say(_summary(counts, records, 1))
+        return 1
+    record = records[0]
+    for name, value in record.metrics.items():
+        print(f"{name} {'undefined' if value is None else f'{value:.2f}'}")
+    print(f"record {Store(options.out).path(record)}")
+    if record.status != "done":
+        _say(f"{record.status}: {record.reason}")
+    return 0 if record.status == "done" else 1
+
+
+def _run(
+    cells: Sequence[Cell], options: argparse.Namespace, words: Sequence[str], only: str, jobs: int
+) -> Counter[str]:
+    store = Store(options.out)
+    first = cells[0]
+    earlier = store.records(first.grid, first.dataset, first.preset)
+    known = [r.seconds["total"] for r in earlier if r.status == "done" and "total" in r.seconds]
+    run_options = RunOptions(
+        command=public_command(shlex.join(["attnbench", *words])),
+        keep_checkpoints=options.keep_checkpoints,
+    )
+    notes: list = []
+    chosen = choose(cells, store, only, notes.append)  # type: ignore[arg-type]
+    with interruptible(), Display(len(chosen), jobs, known) as display:
+        for note in notes:
+            display(note)
+        return run_jobs(chosen, store, run_options, display, jobs)
+
+
+def _train_cell(options: argparse.Namespace) -> Cell:
+    """The cell of `train`; it is named by `row=…`, else by its attention specs."""
+    entry = task_entry(options.task)
+    given = parse_settings(options.settings)
+    row = given.pop("row", None)
+    seed = given.pop("seed", "0")
+    if not str(seed).isdecimal():
+        raise UsageError(f"seed={seed!r} is not a number from 0 on")
+    settings: Settings = {"dataset": "demo"}
+    if options.preset is not None:
+        presets = shared_presets(entry.name, "train")
+        if options.preset not in presets:
+            raise UsageError(f"there is no preset {options.preset!r}, only {', '.join(presets)}")
+        settings |= presets[options.preset]
+    place = {"dataset": options.data, "root": options.root}
+    settings |= {name: value for name, value in place.items() if value is not None}
+    settings |= {k: v for k, v in _machine(options).items() if k in entry.config.model_fields}
+    settings |= given
+    names = {
+        "grid": f"train/{entry.name}",
+        "seed": int(seed),
+        "preset": options.preset or "custom",
+        "settings": settings,
+    }
+    try:
+        cell = make_cell(entry, row="unnamed", **names)
+        return make_cell(entry, row=row or _specs(cell), **names)
+    except ConfigError as error:
+        raise UsageError(f"train {entry.name}: {error}") from None
+
+
+def _specs(cell: Cell) -> str:
+    specs = {name: getattr(cell.config, name) for name in cell.entry.sites}
+    if len(set(specs.values())) == 1:
+        return next(iter(specs.values()))
+    return ",".join(f"{name}={spec}" for name, spec in specs.items())
+
+
+def _machine(options: argparse.Namespace) -> Settings:
+    """Settings of the machine: they aren't hashed, and tasks that don't have them ignore them."""
+    jobs = getattr(options, "jobs", 1)
+    threads = getattr(options, "threads", None)
+    if threads is None and jobs > 1:
+        threads = max(1, _cores() // jobs)
+    machine: Settings = {"cache": options.out / "cache"}
+    return machine | ({"threads": threads} if threads is not None else {})
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _records(cells: Sequence[Cell], store: Store) -> list[RunRecord]:
+    """The present records of the cells, with their present settings."""
+    found: list[RunRecord] = []
+    for cell in cells:
+        try:
+            record = store.read(cell.grid, cell.dataset, cell.preset, cell.row, cell.seed)
+        except StoreError:
+            continue
+        if record is not None and record.config_hash == cell.config_hash:
+            found.append(record)
+    return found
+
+
+def _summary(counts: Counter[str], records: Sequence[RunRecord], total: int) -> str:
+    states = Counter(record.status for record in records)
+    words = {"done": "done", "failed": "failed", "diverged": "diverged", "refused": "n/a"}
+    parts = [f"{states[status]} {word}" for status, word in words.items() if states[status]]
+    if counts["running"]:
+        parts.append(f"{counts['running']} running in another process")
+    if missing := total - len(records) - counts["running"]:
+        parts.append(f"{missing} not run")
+    text = f"{total} cells: {', '.join(parts)}"
+    if states["failed"] or states["diverged"]:
+        text += "; --only failed runs the failed ones again"
+    return text
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

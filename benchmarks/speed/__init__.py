@@ -1,0 +1,9 @@
+"""Speed and memory against peers, side by side: ``python -m attnbench.benchmarks.speed.NAME``.
+
+``terms``             relative positions against a dense implementation of the same formula.
+``fairseq_train``     training against ``fairseq-train``, on the same binarised data.
+``fairseq_generate``  beam search against fairseq's generator, with the same weights.
+
+Machines are noisy, so the two sides take turns and what counts is the ratio: of the medians, with
+the smallest and the largest ratio of one turn beside it.
+"""

@@ -1,0 +1,94 @@
+"""`attnbench status`: how far a run is, from what lies in its folder. Loads no torch."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ..results import Store, StoreError
+from .grid import Grid, Row
+from .lock import is_locked
+from .runlog import last_line
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """One cell.
+
+    `status`: done, failed, diverged, refused, running, interrupted (begun, and goes on when the
+    run is started again) or missing. `line` is the reason or the last line of its log.
+    """
+
+    row: str
+    seed: int
+    status: str
+    line: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def grid_status(
+    grid: Grid, dataset: str, preset: str, store: Store, seeds: Sequence[int], rows: Sequence[Row]
+) -> list[CellStatus]:
+    """The status of each row and seed; without `seeds`, of those that anything lies there for."""
+    folders = {
+        (row.row, seed): store.folder(grid.grid, dataset, preset, row.row, seed)
+        for row in rows
+        for seed in seeds or _seeds(grid, dataset, preset, store, rows)
+    }
+    return [
+        _cell_status(store, (grid.grid, dataset, preset, row, seed), folder)
+        for (row, seed), folder in folders.items()
+    ]
+
+
+def status_table(cells: Sequence[CellStatus]) -> Table:
+    """For the terminal: one line a cell."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("row")
+    table.add_column("seed", justify="right")
+    table.add_column("status")
+    table.add_column("", overflow="ellipsis", no_wrap=True)
+    for cell in cells:
+        status = "n/a" if cell.status == "refused" else cell.status
+        table.add_row(cell.row, str(cell.seed), status, cell.line)
+    return table
+
+
+def summary(cells: Sequence[CellStatus]) -> str:
+    """`12 done, 1 running, 3 missing`."""
+    counts = Counter(cell.status for cell in cells)
+    names = ("done", "running", "interrupted", "failed", "diverged", "refused", "missing")
+    return ", ".join(f"{counts[name]} {name}" for name in names if counts[name])
+
+
+def _cell_status(store: Store, place: tuple[str, str, str, str, int], folder: Path) -> CellStatus:
+    row, seed = place[3:]
+    if is_locked(folder):
+        return CellStatus(row, seed, "running", last_line(folder))
+    try:
+        record = store.read(*place)
+    except StoreError as error:
+        return CellStatus(row, seed, "missing", str(error))
+    if record is not None:
+        return CellStatus(row, seed, record.status, record.reason or last_line(folder))
+    if folder.is_dir():
+        return CellStatus(row, seed, "interrupted", last_line(folder))
+    return CellStatus(row, seed, "missing")
+
+
+def _seeds(grid: Grid, dataset: str, preset: str, store: Store, rows: Sequence[Row]) -> list[int]:
+    found: set[int] = set()
+    for row in rows:
+        folder = store.folder(grid.grid, dataset, preset, row.row, 0).parent
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        found |= {int(match[1]) for name in names if (match := re.fullmatch(r"seed(\d+)", name))}
+    return sorted(found) or [0]
