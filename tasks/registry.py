@@ -1,19 +1,25 @@
-"""The tasks, each as data: its settings, its data, its module and its attention sites."""
+"""The tasks, each as data: its settings, its data, its module and its attention sites.
+
+Lightning and the data libraries are loaded when a task is built, so that lists stay quick.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightning
 from pydantic import BaseModel
 
-from ..datamodules.translation import TranslationData
 from ..models.attention import Site
-from .cost import CostReport
-from .translation import TranslationTask, measure
 from .translation_config import TRANSLATION_SITES, TranslationConfig
+
+if TYPE_CHECKING:
+    import lightning
+
+    from ..datamodules.translation import TranslationData
+    from .cost import CostReport
+    from .translation import TranslationTask
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,22 @@ class TaskEntry:
     unhashed: frozenset[str]
 
 
+def _translation_data(config: TranslationConfig) -> TranslationData:
+    from ..datamodules.translation import TranslationData
+
+    return TranslationData(config)
+
+
 def _translation(config: TranslationConfig, data: TranslationData) -> TranslationTask:
+    from .translation import TranslationTask
+
     return TranslationTask(config, len(data.source_vocabulary), len(data.target_vocabulary))
+
+
+def _translation_cost(config: TranslationConfig) -> CostReport:
+    from .translation import measure
+
+    return measure(config)
 
 
 TASKS: dict[str, TaskEntry] = {
@@ -53,11 +73,11 @@ TASKS: dict[str, TaskEntry] = {
         name="translation",
         title="machine translation",
         config=TranslationConfig,
-        data=TranslationData,
+        data=_translation_data,
         build=_translation,
         sites=TRANSLATION_SITES,
         metric="bleu",
-        measure=measure,
+        measure=_translation_cost,
         unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator", "validate_every"}),
     )
 }
