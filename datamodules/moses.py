@@ -80,6 +80,6 @@ def detect_style(lines: Iterable[str]) -> TextStyle:
     tokenised = spaced > attached if spaced + attached else marks > 0
     why = (
         f"{spaced} punctuation marks stand alone and {attached} are attached to a word, "
-        f"{escaped} HTML escapes, {dashes} @-@, in the first lines of training"
+        f"{escaped} HTML escapes, {dashes} @-@, in the first lines"
     )
     return TextStyle("moses" if tokenised else "raw", why)

@@ -79,11 +79,6 @@ class Encoded:
     dropped: dict[str, int]
     text: list[str] | None = None
 
-    @property
-    def longest(self) -> np.ndarray:
-        """The longer side of each pair in tokens, ``</s>`` included (N)."""
-        return np.maximum(self.source.lengths, self.target.lengths)
-
 
 def filter_training(
     name: str, source: TokenStore, target: TokenStore, config: TranslationDataConfig
@@ -113,7 +108,8 @@ def filter_training(
 
 def prepare_ids(config: TranslationDataConfig, corpus: IdCorpus) -> Codec:
     """Tell from the dictionary and the first lines how a binarised corpus was written."""
-    split = corpus.training or corpus.validation or next(iter(corpus.tests), None)
+    # The smallest first: a split is read as a whole to check its ids.
+    split = next(filter(None, (corpus.validation, *corpus.tests, corpus.training)), None)
     if split is None:
         raise DataError(f"{config.root} has neither a train, valid nor test split.")
     vocabulary = corpus.target_vocabulary

@@ -59,7 +59,7 @@ class Words:
 
     def __init__(self, marker: str | None = None) -> None:
         self.kind = "words" if marker is None else f"subwords as on disk, marked {marker}"
-        self._marker = marker
+        self.marker = marker
 
     def encode(self, line: str) -> list[str]:
         """Split at white space."""
@@ -71,12 +71,12 @@ class Words:
 
     def decode(self, pieces: Sequence[str]) -> str:
         """Join words with spaces and the subwords of a word without."""
-        return join_marked(pieces, self._marker)
+        return join_marked(pieces, self.marker)
 
     @property
     def sha256(self) -> str:
         """Hash of the kind and mark."""
-        return hashlib.sha256(f"{self.kind} {self._marker}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.kind} {self.marker}".encode()).hexdigest()
 
 
 class LearnedBpe:

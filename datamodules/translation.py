@@ -24,6 +24,7 @@ from .open_corpus import open_corpus
 from .prepare import Codec, Encoded, filter_training, prepare_ids, prepare_text
 from .registry import dataset_entry
 from .store import TokenStore
+from .subword import Words
 from .translation_config import TranslationDataConfig
 from .vocabulary import Vocabulary
 
@@ -144,7 +145,8 @@ class TranslationData(LightningDataModule):
     def _joined(self, line: str) -> str:
         """Join the subwords of text that is cut on disk; other text stays as it is."""
         subword = self._codec.subword
-        return subword.decode(line.split()) if subword.kind.startswith("subwords as") else line
+        marked = isinstance(subword, Words) and subword.marker is not None
+        return subword.decode(line.split()) if marked else line
 
     def train_dataloader(self) -> StatefulLoader:
         """Give the training batches, going on where a loaded state stopped."""
