@@ -113,7 +113,9 @@ class TranslationTask(lightning.LightningModule):
         """Perplexity; a validation loss that is not finite stops the run as diverged."""
         loss = self.trainer.callback_metrics["val/loss"]
         if not torch.isfinite(loss):
-            raise Diverged(f"the validation loss was {float(loss)} after {self.global_step} updates")
+            raise Diverged(
+                f"the validation loss was {float(loss)} after {self.global_step} updates"
+            )
         self.log("val/ppl", loss.exp())
 
     @torch.inference_mode()

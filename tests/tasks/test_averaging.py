@@ -15,7 +15,9 @@ def _save(path, **tensors):
 def test_average_is_the_mean_and_keeps_types_and_counters(tmp_path):
     values = torch.randn(5, 3, 4)
     paths = [
-        _save(tmp_path / f"{index}.ckpt", weight=value, half=value.half(), count=torch.tensor(index))
+        _save(
+            tmp_path / f"{index}.ckpt", weight=value, half=value.half(), count=torch.tensor(index)
+        )
         for index, value in enumerate(values)
     ]
     average = average_checkpoints(paths)
