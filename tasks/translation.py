@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..datamodules.batch import TranslationBatch
 from ..datamodules.translation import TranslationData
+from ..datamodules.vocabulary import EOS, PAD, UNK
 from ..models.decoding import LengthPenalty, beam_search
 from ..models.translator import Translator
 from .cost import CostReport, cost_report
@@ -122,7 +123,6 @@ class TranslationTask(lightning.LightningModule):
     def translate(self, batch: TranslationBatch) -> list[list[int]]:
         """The best hypothesis of each item, symbol ids without the end symbol."""
         config, model = self.config, self.model
-        vocabulary = self.symbols
         lengths_I = batch.source_valid_BS.sum(1) - 1  # without the end symbol
         limit_I = (lengths_I * config.max_length_ratio).long() + config.max_length_extra
         state = model.start(batch.source_BS, batch.source_valid_BS, width=config.beam)
@@ -131,17 +131,15 @@ class TranslationTask(lightning.LightningModule):
             state,
             items=len(batch),
             width=config.beam,
-            bos=vocabulary["eos"],
-            eos=vocabulary["eos"],
-            pad=vocabulary["pad"],
-            unk=vocabulary["unk"],
+            bos=EOS,  # the decoder starts from the end symbol, as fairseq's does
+            eos=EOS,
+            pad=PAD,
+            unk=UNK,
             max_length_I=limit_I,
             length_penalty=LengthPenalty(config.length_penalty, config.length_alpha),
             device=batch.source_BS.device,
         )
         return [list(best[0].tokens)[:-1] for best in found]
-
-    symbols = {"pad": 1, "eos": 2, "unk": 3}
 
     def evaluate(self, data: TranslationData, split: str = "test") -> Evaluation:
         """Translate a split and score it.
@@ -177,5 +175,5 @@ def measure(config: TranslationConfig) -> CostReport:
         return cost_report(
             model,
             lambda: model.features(token_1T, valid_1T, token_1T),
-            f"one pair of {COST_TOKENS} tokens a side, without embeddings and vocabulary projection",
+            f"one pair of {COST_TOKENS} tokens a side, no embeddings, no vocabulary projection",
         )
