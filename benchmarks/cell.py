@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ..datamodules.registry import DATASETS
 from ..models.attention import SpecError, refusal
 from ..results import config_hash
 from ..tasks.errors import ConfigError
@@ -16,6 +17,8 @@ from ..tasks.registry import TASKS, TaskEntry
 from ..tasks.settings import resolve
 from .errors import GridError, UsageError, nearest
 from .grid import Grid, Row, Settings, choose_rows
+
+_ALL_SETTINGS = "; `attnbench list tasks --json` has them all"
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ def make_cells(grid: Grid, choice: Choice) -> list[Cell]:
     except UsageError as error:
         raise GridError(f"{grid.file}: {error}") from None
     rows = choose_rows(grid, choice.rows)
+    _check_dataset(entry, choice.dataset or grid.dataset(choice.preset))
     _check_given(grid, entry, choice.settings)
     return [_cell(grid, entry, row, seed, choice) for seed in choice.seeds for row in rows]
 
@@ -133,10 +137,17 @@ def _cell(grid: Grid, entry: TaskEntry, row: Row, seed: int, choice: Choice) -> 
         raise GridError(f"{grid.file}: row {row.row!r}, preset {choice.preset}: {error}") from None
 
 
+def _check_dataset(entry: TaskEntry, name: str) -> None:
+    known = [dataset.name for dataset in DATASETS.values() if entry.name in dataset.tasks]
+    if name not in known:
+        hint = nearest(name, known, otherwise=f"; there are {', '.join(known)}")
+        raise UsageError(f"{entry.name} has no data set {name!r}{hint}")
+
+
 def _check_names(place: str, settings: Mapping[str, Any], entry: TaskEntry) -> None:
     for name in settings:
         if not _has(entry, name):
-            hint = nearest(name, entry.config.model_fields)
+            hint = nearest(name, entry.config.model_fields, otherwise=_ALL_SETTINGS)
             raise GridError(f"{place}: no setting of {entry.name} is called {name!r}{hint}")
 
 
@@ -153,7 +164,7 @@ def _check_given(grid: Grid, entry: TaskEntry, settings: Settings) -> None:
                 "write a grid of your own for other rows"
             )
         if not _has(entry, name):
-            hint = nearest(name, entry.config.model_fields)
+            hint = nearest(name, entry.config.model_fields, otherwise=_ALL_SETTINGS)
             raise UsageError(f"--set: no setting of {entry.name} is called {name!r}{hint}")
 
 

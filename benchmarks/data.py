@@ -18,7 +18,7 @@ DEMOS: dict[str, Callable[[Path], Path]] = {"translation": write_translation_dem
 def write_demo(task: str, root: Path) -> Path:
     """Write the demo set of a task into `root`. Raises UsageError, DataError."""
     if task not in DEMOS:
-        hint = nearest(task, DEMOS, otherwise=f"; there are {', '.join(DEMOS)}")
+        hint = nearest(task, DEMOS, otherwise=f"; there is some for {', '.join(DEMOS)}")
         raise UsageError(f"there is no demo data for {task!r}{hint}")
     return DEMOS[task](root)
 

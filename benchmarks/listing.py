@@ -31,7 +31,7 @@ def list_attention() -> Rows:
 
 
 def list_tasks() -> Rows:
-    """Every task with its sites, data sets and headline metric."""
+    """Every task with its sites, data sets, headline metric and settings."""
     from ..datamodules.registry import DATASETS
     from ..tasks.registry import TASKS
 
@@ -42,6 +42,10 @@ def list_tasks() -> Rows:
             "sites": list(task.sites),
             "datasets": [d.name for d in DATASETS.values() if task.name in d.tasks],
             "metric": task.metric,
+            "settings": {
+                name: {"default": str(field.default), "meaning": field.description or ""}
+                for name, field in task.config.model_fields.items()
+            },
         }
         for task in TASKS.values()
     ]
@@ -106,7 +110,11 @@ LISTS = {
 
 
 def as_table(rows: Rows) -> tuple[Table, list[str]]:
-    """For the terminal; a reason stands as a number in its cell and in words below."""
+    """For the terminal; a reason stands as a number in its cell and in words below.
+
+    Settings, which are many, are left to JSON.
+    """
+    rows = [{name: value for name, value in row.items() if name != "settings"} for row in rows]
     reasons: dict[str, int] = {}
     flat = [_flat(row, reasons) for row in rows]
     table = Table(box=None, pad_edge=False)

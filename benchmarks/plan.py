@@ -12,40 +12,79 @@ import torch
 from rich.table import Table
 
 from ..results import RunRecord, Store, StoreError
+from ..results.layout import count
+from ..tasks.translation import COST_TOKENS
 from .cell import Cell
 from .progress import spoken
 
 FORWARD_AND_BACKWARD = 3
 """A training step costs about three forward passes: the backward pass has twice the products."""
 
-GMACS_A_CORE = 10.0
-"""Assumed 10^9 multiply-accumulates a second and CPU core, where nothing was measured yet."""
+GMACS_A_CORE = 20.0
+GMACS_A_GPU = 10_000.0
+"""Assumed speeds in 10^9 multiply-accumulates a second, where no cell was finished yet.
+
+A core: what the smoke preset reached on a server's core. A GPU: a quarter of what is printed for
+data-centre cards in 32-bit training, the share that the Transformer paper's 8 x 12 hours come to.
+"""
 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One cell: what would be done with it, its cost, and its time in seconds where known."""
+    """One cell: what would be done with it, its cost, and its time in seconds.
+
+    `training_macs` are the multiply-accumulates of its whole training; None where it is refused.
+    """
 
     cell: Cell
     action: str
     parameters: int | None = None
     macs: int | None = None
+    training_macs: float | None = None
     seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All cells, and in `basis` what the times rest on."""
+    """All cells; `measured` are the finished cells that the times rest on, empty if none."""
 
     cells: tuple[PlannedCell, ...]
-    basis: str
-    gpu: bool
+    measured: tuple[RunRecord, ...]
+    cores: int
+    gmacs: float | None
 
     @property
-    def seconds(self) -> float | None:
-        """Time of all cells that would run, one after the other."""
-        times = [planned.seconds for planned in self.cells if planned.action == "run"]
-        return None if None in times else sum(time for time in times if time is not None)
+    def to_run(self) -> list[PlannedCell]:
+        """The cells that a run would start."""
+        return [planned for planned in self.cells if planned.action == "run"]
+
+    @property
+    def seconds(self) -> float:
+        """Time of the cells that would run, one after the other."""
+        return sum(planned.seconds or 0.0 for planned in self.to_run)
+
+    @property
+    def training_macs(self) -> float:
+        """Multiply-accumulates of the cells that would run."""
+        return sum(planned.training_macs or 0.0 for planned in self.to_run)
+
+    @property
+    def gpu_hours(self) -> float:
+        """Hours of one GPU at the assumed speed."""
+        return self.training_macs / (1e9 * (self.gmacs or GMACS_A_GPU)) / 3600
+
+    @property
+    def basis(self) -> str:
+        """What `seconds` rests on."""
+        if self.measured:
+            devices = " / ".join(dict.fromkeys(r.device for r in self.measured))
+            number = len(self.measured)
+            return f"{number} finished cell{'s' * (number > 1)} of this grid, on {devices}"
+        speed = f"{self.gmacs:,g}" if self.gmacs else f"{self.cores} x {GMACS_A_CORE:g}"
+        return (
+            f"a guess: 3 x multiply-accumulates x training tokens at an assumed {speed} x 10^9 a "
+            "second on the CPU, without evaluation"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -58,28 +97,32 @@ class Plan:
                     "reason": planned.cell.refusal or "",
                     "params": planned.parameters,
                     "macs": planned.macs,
+                    "training_macs": planned.training_macs,
                     "seconds_estimated": planned.seconds,
                 }
                 for planned in self.cells
             ],
             "seconds_estimated": self.seconds,
-            "device": "gpu" if self.gpu else "cpu",
             "basis": self.basis,
+            "training_macs": self.training_macs,
+            "gpu_hours_guessed": self.gpu_hours,
         }
 
 
 def make_plan(cells: Sequence[Cell], store: Store, *, gmacs: float | None = None) -> Plan:
     """Plan a run of `cells` into `store`.
 
-    The time of a cell is what finished cells of this grid, data set and preset took, if there
-    are any; else three times the multiply-accumulates of the training tokens, divided by `gmacs`
-    (10^9 a second; default: 10 a core).
+    A cell's time is what finished cells of this grid, data set and preset took, those of its own
+    row first; where there are none, its training's multiply-accumulates at `gmacs` x 10^9 a
+    second (default: an assumed speed of this machine's cores).
     """
     first = cells[0]
-    done = [r for r in store.records(first.grid, first.dataset, first.preset) if _timed(r)]
-    gpu = torch.cuda.is_available()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    costs: dict[str, Any] = {}
+    records = store.records(first.grid, first.dataset, first.preset)
+    done = [r for r in records if r.status == "done" and r.seconds.get("total", 0.0) > 0]
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    speed = 1e9 * (gmacs or GMACS_A_CORE * min(cores, torch.get_num_threads()))
+    costs: dict[str, PlannedCell] = {}
     planned: list[PlannedCell] = []
     for cell in cells:
         action = _action(cell, store)
@@ -87,24 +130,19 @@ def make_plan(cells: Sequence[Cell], store: Store, *, gmacs: float | None = None
             planned.append(PlannedCell(cell, action))
             continue
         if cell.config_hash not in costs:
-            costs[cell.config_hash] = cell.entry.measure(cell.config)
+            costs[cell.config_hash] = _cost(cell)
         cost = costs[cell.config_hash]
-        if done:
-            seconds = _as_measured(cell, done)
-        elif gmacs is None and gpu:
-            seconds = None
-        else:
-            speed = 1e9 * (gmacs or GMACS_A_CORE * (cores or 1))
-            seconds = FORWARD_AND_BACKWARD * cost.macs * _passes(cell) / speed
-        planned.append(PlannedCell(cell, action, cost.parameters, cost.macs, seconds))
-    return Plan(tuple(planned), _basis(done, gmacs, gpu, cores or 1), gpu)
+        work = cost.training_macs or 0.0
+        seconds = _as_measured(cell, done) if done else work / speed
+        planned.append(PlannedCell(cell, action, cost.parameters, cost.macs, work, seconds))
+    return Plan(tuple(planned), tuple(done), min(cores, torch.get_num_threads()), gmacs)
 
 
 def plan_table(plan: Plan) -> Table:
     """For the terminal: one line a cell."""
     table = Table(box=None, pad_edge=False)
     table.add_column("row")
-    for heading in ("seed", "params", "GFLOPs", "time"):
+    for heading in ("seed", "params", "MACs", "time"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for planned in plan.cells:
@@ -112,8 +150,8 @@ def plan_table(plan: Plan) -> Table:
         table.add_row(
             planned.cell.row,
             str(planned.cell.seed),
-            "–" if planned.parameters is None else f"{planned.parameters / 1e6:.2f} M",
-            "–" if planned.macs is None else f"{planned.macs / 1e9:.2f}",
+            count(planned.parameters),
+            count(planned.macs),
             "–" if planned.seconds is None else f"~{spoken(planned.seconds)}",
             f"n/a: {refusal}" if refusal else planned.action,
         )
@@ -122,18 +160,29 @@ def plan_table(plan: Plan) -> Table:
 
 def summary(plan: Plan, jobs: int = 1) -> list[str]:
     """The lines under the table."""
-    runs = sum(planned.action == "run" for planned in plan.cells)
+    runs = len(plan.to_run)
     refused = sum(planned.cell.refusal is not None for planned in plan.cells)
     kept = len(plan.cells) - runs - refused
-    lines = [f"{len(plan.cells)} cells: {runs} to run, {kept} finished, {refused} can't be run"]
-    seconds = plan.seconds
-    if runs and seconds is not None:
-        device = "GPU" if plan.gpu else "CPU machine"
-        time = spoken(seconds / jobs)
-        lines.append(f"estimated time {time}, {seconds / 3600:.1f} {device} hours ({plan.basis})")
-    elif runs:
-        lines.append(f"no estimate of the time: {plan.basis}")
+    total = len(plan.cells)
+    lines = [
+        f"{total} cell{'s' * (total != 1)}: {runs} to run, {kept} finished, {refused} can't be run"
+    ]
+    if runs:
+        lines.append(f"estimated time {spoken(plan.seconds / jobs)} ({plan.basis})")
+        speed = plan.gmacs or GMACS_A_GPU
+        lines.append(
+            f"{plan.gpu_hours:,.2f} GPU hours at an assumed {speed:,g} x 10^9 "
+            f"multiply-accumulates a second ({count(round(plan.training_macs))} in all)"
+        )
     return lines
+
+
+def _cost(cell: Cell) -> PlannedCell:
+    report = cell.entry.measure(cell.config)
+    config: Any = cell.config
+    passes = config.max_steps * config.accumulate * config.max_tokens / COST_TOKENS
+    work = FORWARD_AND_BACKWARD * report.macs * passes
+    return PlannedCell(cell, "", report.parameters, report.macs, work)
 
 
 def _action(cell: Cell, store: Store) -> str:
@@ -148,31 +197,7 @@ def _action(cell: Cell, store: Store) -> str:
     return record.status
 
 
-def _timed(record: RunRecord) -> bool:
-    return record.status == "done" and record.seconds.get("total", 0.0) > 0
-
-
 def _as_measured(cell: Cell, done: Sequence[RunRecord]) -> float:
-    """Mean time of this row's runs, else of all rows."""
+    """Mean time of this row's runs, else of all rows'."""
     own = [r.seconds["total"] for r in done if r.row == cell.row]
     return statistics.fmean(own or [r.seconds["total"] for r in done])
-
-
-def _passes(cell: Cell) -> float:
-    """Forward passes of the size that `measure` counts, in a whole training."""
-    from ..tasks.translation import COST_TOKENS
-
-    config: Any = cell.config
-    return config.max_steps * config.accumulate * config.max_tokens / COST_TOKENS
-
-
-def _basis(done: Sequence[RunRecord], gmacs: float | None, gpu: bool, cores: int) -> str:
-    if done:
-        return f"from {len(done)} finished cells of this grid, whatever machine they ran on"
-    if gmacs is None and gpu:
-        return "nothing was measured on this GPU yet; give --gmacs, or run one cell first"
-    speed = f"{gmacs:g}" if gmacs is not None else f"{GMACS_A_CORE:g} x {cores} cores"
-    return (
-        f"a rough estimate: 3 x multiply-accumulates x training tokens at an assumed {speed} "
-        "x 10^9 a second, without evaluation; it gets better with the first finished cell"
-    )

@@ -161,7 +161,7 @@ def _summary(counts: Counter[str], records: Sequence[RunRecord], total: int) -> 
         parts.append(f"{counts['running']} running in another process")
     if missing := total - len(records) - counts["running"]:
         parts.append(f"{missing} not run")
-    text = f"{total} cells: {', '.join(parts)}"
+    text = f"{total} cell{'s' * (total != 1)}: {', '.join(parts)}"
     if states["failed"] or states["diverged"]:
         text += "; --only failed runs the failed ones again"
     return text
