@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -69,7 +70,9 @@ def beam_search(
         raise DecodingError(f"n_best must lie between 1 and the beam width {width}, not {n_best}")
     rules = TokenRules(bos, eos, pad, unk, min_length, unk_penalty, temperature)
     limits = check_limits(max_length_I, items, min_length)
-    beams = _Beams(limits, width, eos, length_penalty or LengthPenalty())
+    # A reward for unknown words would break the bound that lets an item stop early.
+    settle = n_best if unk_penalty >= 0 else width
+    beams = _Beams(limits, width, settle, eos, length_penalty or LengthPenalty())
     device = device_of(model) if device is None else torch.device(device)
     token_N = torch.full((items * width,), bos, device=device)
     while len(beams.item_A):
@@ -106,30 +109,25 @@ class _Move:
 def _candidates(scores_NV: Tensor, total_AW: np.ndarray) -> _Candidates:
     """The best 2 W continuations of each item, in one transfer to the host.
 
-    The best of each row, then of each item: ties go to the lower beam, then the lower symbol.
+    Ties go to the lower beam, then to the lower symbol.
     """
-    active, width = total_AW.shape
-    vocabulary = scores_NV.shape[1]
-    best_Nk, token_Nk = top_k(scores_NV, min(2 * width, vocabulary))
-    total_A1 = torch.from_numpy(total_AW).to(scores_NV.device).view(-1, 1)
-    total_AC = (best_Nk + total_A1).view(active, -1)
-    total_AC, place_AC = total_AC.sort(dim=1, descending=True, stable=True)
-    total_AC, place_AC = total_AC[:, : 2 * width], place_AC[:, : 2 * width]
-    token_AC = token_Nk.view(active, -1).gather(1, place_AC)
-    beam_AC = place_AC // best_Nk.shape[1]
-    packed = torch.stack(
-        [total_AC.contiguous().view(torch.int32), beam_AC.int(), token_AC.int()]
-    ).cpu()
-    total, beam, token = packed.numpy()
-    return _Candidates(total.view(np.float32), beam, token)
+    width, vocabulary = total_AW.shape[1], scores_NV.shape[1]
+    total_N = torch.from_numpy(total_AW).to(scores_NV.device).view(-1)
+    best_AC, place_AC = top_k(scores_NV, min(2 * width, width * vocabulary), total_N, width)
+    packed = torch.stack([best_AC.view(torch.int32), place_AC.int()]).cpu().numpy()
+    place = packed[1].astype(np.int64)
+    return _Candidates(packed[0].view(np.float32), place // vocabulary, place % vocabulary)
 
 
 class _Beams:
     """Bookkeeping of the search on the host: arrays of the active items A, W beams each."""
 
-    def __init__(self, limits: list[int], width: int, eos: int, penalty: LengthPenalty) -> None:
+    def __init__(
+        self, limits: list[int], width: int, n_best: int, eos: int, penalty: LengthPenalty
+    ) -> None:
         items, longest = len(limits), max(limits, default=0) + 1
         self.width = width
+        self.n_best = n_best
         self.eos = eos
         self.penalty = penalty
         self.step = 0
@@ -164,7 +162,9 @@ class _Beams:
         )
         total_AW[ended_AW] = -np.inf
         alive_A = (self.count_A < self.width) & (self.limit_A > self.step)
-        kept = np.flatnonzero(alive_A & np.isfinite(total_AW).any(1))
+        alive_A &= np.isfinite(total_AW[:, 0])
+        self._settle(alive_A, total_AW[:, 0])
+        kept = np.flatnonzero(alive_A)
         rows = self._keep(kept, total_AW[kept], beam_AW[kept], token_AW[kept])
         dropped = len(kept) < len(best.total)
         if not dropped and (rows == np.arange(len(rows))).all():
@@ -180,15 +180,21 @@ class _Beams:
         accepted_AW = ends_AW & (ends_AW.cumsum(1) + self.count_A[:, None] <= self.width)
         self.count_A += accepted_AW.sum(1)
         for row, column in zip(*accepted_AW.nonzero(), strict=True):
-            beam, total = best.beam[row, column], best.total[row, column]
-            tokens = self.token_AWT[row, beam, : self.step]
-            cumulative = np.append(self.cumulative_AWT[row, beam, : self.step], total)
+            beam, total = best.beam[row, column], float(best.total[row, column])
+            cumulative = [0.0, *self.cumulative_AWT[row, beam, : self.step].tolist(), total]
             hypothesis = Hypothesis(
-                (*tokens.tolist(), self.eos),
-                self.penalty.score(float(total), self.step + 1),
-                tuple(np.diff(cumulative, prepend=np.float32(0)).tolist()),
+                (*self.token_AWT[row, beam, : self.step].tolist(), self.eos),
+                self.penalty.score(total, self.step + 1),
+                tuple(later - former for former, later in pairwise(cumulative)),
             )
             self.found[self.item_A[row]].append(hypothesis)
+
+    def _settle(self, alive_A: np.ndarray, best_A: np.ndarray) -> None:
+        """Stop the items whose best beam can't reach their ``n_best`` hypotheses any more."""
+        for row in np.flatnonzero(alive_A & (self.count_A >= self.n_best)):
+            scores = sorted(one.score for one in self.found[self.item_A[row]])
+            bound = self.penalty.bound(best_A[row], self.step + 2, self.limit_A[row] + 1)
+            alive_A[row] = bound > scores[-self.n_best]
 
     def _keep(
         self, kept: np.ndarray, total_AW: np.ndarray, beam_AW: np.ndarray, token_AW: np.ndarray

@@ -45,3 +45,12 @@ class LengthPenalty:
         """
         base = length if self.name == "power" else (5 + length) / 6
         return log_probability / base**self.alpha
+
+    def bound(self, log_probability: float, shortest: int, longest: int) -> float:
+        """The best score that a hypothesis of these lengths can reach.
+
+        Args:
+            log_probability: what it has lost already; more symbols only lose more.
+            shortest, longest: numbers of symbols, the end symbol included.
+        """
+        return max(self.score(log_probability, length) for length in (shortest, longest))

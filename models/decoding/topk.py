@@ -13,48 +13,66 @@ BLOCK = 64
 """Neighbouring entries that are first reduced to their maximum."""
 
 
-def top_k(values_NV: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The ``k`` largest values of each row, largest first, and their indices.
+def top_k(
+    values_NV: Tensor, k: int, offset_N: Tensor | None = None, group: int = 1
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` largest values of each group of rows, largest first, and where they stand.
 
     For long rows the maxima of blocks are ranked first: the k best entries lie in the k best
-    blocks, and only those are looked at one by one. That reads the row once, about ten times
+    blocks, and only those are looked at one by one. That reads a row once, about ten times
     faster than a ``topk`` over it on a CPU.
 
     Args:
         values_NV: float32.
-        k: at most V.
+        k: at most ``group * V``.
+        offset_N: added to the values of each row before they are compared; default 0.
+        group: neighbouring rows that are ranked together; divides N.
 
     Returns:
-        values and indices (long), both (N, k).
+        values with their offset, and indices (long) into the ``group * V`` entries of the group,
+        both (N / group, k).
     """
+    if offset_N is None:
+        offset_N = values_NV.new_zeros(len(values_NV))
     length = values_NV.shape[1]
     blocks = length // BLOCK
-    if blocks <= 2 * k:
-        keys_NV = _keys(values_NV, torch.arange(length, device=values_NV.device))
-        index_Nk = keys_NV.topk(k).indices
-    else:
-        block_Nk = _best_blocks(values_NV, k, blocks)
-        place = torch.arange(BLOCK, device=values_NV.device)
-        inside = (block_Nk[..., None] * BLOCK + place).flatten(1)
-        rest = torch.arange(blocks * BLOCK, length, device=values_NV.device)
-        index_NC = torch.cat([inside, rest.expand(len(inside), -1)], 1)
-        keys_NC = _keys(values_NV.gather(1, index_NC), index_NC)
-        index_Nk = index_NC.gather(1, keys_NC.topk(k).indices)
-    return values_NV.gather(1, index_Nk), index_Nk
+    if group * blocks <= 2 * k:
+        values_IC = (values_NV + offset_N[:, None]).view(-1, group * length)
+        index_Ik = _ranked(values_IC, torch.arange(group * length, device=values_NV.device), k)
+        return values_IC.gather(1, index_Ik), index_Ik
+    index_IC = _candidates(values_NV, k, offset_N, group)
+    row_IC = index_IC // length
+    values_IC = values_NV.view(-1, group * length).gather(1, index_IC)
+    values_IC = values_IC + offset_N.view(-1, group).gather(1, row_IC)
+    place_Ik = _ranked(values_IC, index_IC, k)
+    return values_IC.gather(1, place_Ik), index_IC.gather(1, place_Ik)
 
 
-def _best_blocks(values_NV: Tensor, k: int, blocks: int) -> Tensor:
-    """Indices (N, k) of the blocks with the largest maxima; of equal ones the first."""
+def _candidates(values_NV: Tensor, k: int, offset_N: Tensor, group: int) -> Tensor:
+    """Indices (N / group, C) of all entries of the k best blocks, and of those in no block."""
+    length = values_NV.shape[1]
+    blocks = length // BLOCK
     best_NC = values_NV[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK)).amax(-1)
-    return _keys(best_NC, torch.arange(blocks, device=values_NV.device)).topk(k).indices
+    best_IC = (best_NC + offset_N[:, None]).view(-1, group * blocks)
+    block_Ik = _ranked(best_IC, torch.arange(group * blocks, device=values_NV.device), k)
+    row_Ik = block_Ik // blocks
+    first_Ik = row_Ik * length + (block_Ik - row_Ik * blocks) * BLOCK
+    inside = torch.arange(BLOCK, device=values_NV.device)
+    index_IC = (first_Ik[..., None] + inside).flatten(1)
+    if blocks * BLOCK == length:
+        return index_IC
+    rows = torch.arange(group, device=values_NV.device)[:, None] * length
+    rest = (rows + torch.arange(blocks * BLOCK, length, device=values_NV.device)).flatten()
+    return torch.cat([index_IC, rest.expand(len(index_IC), -1)], 1)
 
 
-def _keys(values: Tensor, index: Tensor) -> Tensor:
-    """Distinct integers that order by value, then by the lower index.
+def _ranked(values_IC: Tensor, index: Tensor, k: int) -> Tensor:
+    """Places (I, k) of the largest values, largest first; of equal ones the lowest index first.
 
-    The bits of a float32 order like a signed integer once those of negative numbers, except the
-    sign, are flipped; adding 0 turns -0 into 0.
+    Value and index become one integer. The bits of a float32 order like a signed integer once
+    those of negative numbers, except the sign, are flipped; adding 0 turns -0 into 0.
+    NaN ranks as infinity, so that it isn't overlooked.
     """
-    bits = (values + 0.0).view(torch.int32)
+    bits = (values_IC + 0.0).nan_to_num(torch.inf, torch.inf, -torch.inf).view(torch.int32)
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    return (ordered.long() << 32) - index
+    return ((ordered.long() << 32) - index).topk(k).indices
