@@ -240,9 +240,7 @@ class Translator(nn.Module):
         position, sources = state.position, state.source_valid_BS.shape[1]
         self_geometry = Sequence1D(1, position + 1, query_start=position)
         cross_geometry = Sequence1D(state.width, sources, query_start=position, query_step=0)
-        for layer, *states in zip(
-            self.decoder, state.self_states, state.cross_states, strict=True
-        ):
+        for layer, *states in zip(self.decoder, state.self_states, state.cross_states, strict=True):
             x_N1D = layer.step(  # type: ignore[operator, union-attr]
                 x_N1D,
                 tuple(states),

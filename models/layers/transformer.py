@@ -135,9 +135,11 @@ class DecoderLayer(nn.Module):
             )
         x_BTD = self.cross_residual(
             x_BTD,
-            lambda x: self.cross_attention(
-                x, memory_BSD, geometry=cross_geometry, mask=cross_mask
-            ).context_BQD,
+            lambda x: (
+                self.cross_attention(
+                    x, memory_BSD, geometry=cross_geometry, mask=cross_mask
+                ).context_BQD
+            ),
         )
         return self.ffn_residual(x_BTD, self.ffn)
 
