@@ -39,12 +39,19 @@ def load_tensors_and_options(path: Path) -> Any:
         with torch.serialization.safe_globals([argparse.Namespace, *stand_ins]):
             return torch.load(path, map_location="cpu", weights_only=True)
     except (UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, TypeError) as error:
-        reason = str(error).partition("\n")[0].partition(" This file can still be")[0]
+        reason = _reason(error)
         raise CheckpointError(
             f"{path} can't be read as data alone ({reason}): if you trust its source, load it "
             "with the program that wrote it and save options and weights anew, as a dict of "
             "plain values and tensors"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """The sentence that matters in torch's long message."""
+    _, _, inner = str(error).rpartition("WeightsUnpickler error:")
+    inner = inner.strip().removeprefix("Weights only load failed.").strip()
+    return (inner or type(error).__name__).partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 class _Opaque:
@@ -58,15 +65,6 @@ class _Opaque:
 
     def __setstate__(self, state: object) -> None:
         pass
-
-    def __setitem__(self, key: object, value: object) -> None:
-        pass
-
-    def append(self, value: object) -> None:
-        """Drop a list item."""
-
-    def extend(self, values: object) -> None:
-        """Drop list items."""
 
 
 def _stand_ins(path: Path) -> list[Any]:
