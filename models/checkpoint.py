@@ -48,10 +48,11 @@ def load_tensors_and_options(path: Path) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """The sentence that matters in torch's long message."""
-    _, _, inner = str(error).rpartition("WeightsUnpickler error:")
-    inner = inner.strip().removeprefix("Weights only load failed.").strip()
-    return (inner or type(error).__name__).partition("\n")[0].partition(". ")[0].rstrip(".")
+    """The sentence of torch's long message that says what stood in the way."""
+    _, _, after = str(error).rpartition("WeightsUnpickler error:")
+    lines = [line.strip() for line in after.splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("Weights only", "Check the"))]
+    return (telling[0] if telling else type(error).__name__).partition(". ")[0].rstrip(".")
 
 
 class _Opaque:

@@ -1,6 +1,7 @@
 """Beam search against a plain loop, against all possible outputs, and against itself."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from attnbench.models.decoding import (
 from tests.models.decoding.markov import BOS, EOS, PAD, UNK, Markov
 from tests.models.decoding.reference import Options, enumerate_all, quantised, search
 
-SYMBOLS = {"bos": BOS, "eos": EOS, "pad": PAD, "unk": UNK}
+SYMBOLS: dict[str, Any] = {"bos": BOS, "eos": EOS, "pad": PAD, "unk": UNK}
 
 OPTIONS = [
     Options(4, 7, penalty=LengthPenalty("power", 0.6)),

@@ -1,12 +1,14 @@
 """Samples follow the model, depend on their own seed alone, and carry gradients."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from attnbench.models.decoding import DecodingError, Rollout, sample
 from tests.models.decoding.markov import BOS, EOS, PAD, Markov
 
-SYMBOLS = {"bos": BOS, "eos": EOS, "pad": PAD}
+SYMBOLS: dict[str, Any] = {"bos": BOS, "eos": EOS, "pad": PAD}
 
 
 def draw(model: Markov, width: int, seeds: list[int], items: list[int] | None = None, **options):

@@ -1,5 +1,7 @@
 """Generation with the real translator: the other sentences of a batch change nothing."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from attnbench.models.decoding import (
 from attnbench.models.translator import TRANSLATOR_SITES, Translator, TranslatorConfig
 
 PAD, EOS = 1, 2
-SYMBOLS = {"bos": EOS, "eos": EOS, "pad": PAD}
+SYMBOLS: dict[str, Any] = {"bos": EOS, "eos": EOS, "pad": PAD}
 SENTENCES = 64
 LIMIT = 12
 
