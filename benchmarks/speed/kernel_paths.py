@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import median
 from typing import Any, get_args
@@ -15,54 +15,53 @@ from ...models.attention import AttentionMask, Sequence1D, build_attention
 from ...models.attention.contract import Attention
 from ...models.attention.kernels import Path, force_path
 from .measure import calls_for, seconds
-from .report import align
 
 PATHS: tuple[Path, ...] = get_args(Path)
-ROUNDS = 5
-LARGEST = 2**25
-"""Scores B x H x Q x K above which a size is left out."""
+ROUNDS = 3
+AT_LEAST = 0.05
+"""Seconds that each path runs in one turn."""
 
-Case = tuple[str, str, bool]
+Case = tuple[str, str]
 CASES: tuple[Case, ...] = (
-    ("train", "terms(1111)", False),
-    ("train, dropout", "terms(1111)", False),
-    ("train, causal", "terms(1111)", True),
-    ("train", "dot", False),
-    ("infer", "terms(1111)", False),
-    ("infer", "dot", False),
+    ("terms(1111)", "train"),
+    ("terms(1111)", "train causal"),
+    ("terms(1111)", "train dropout"),
+    ("terms(1111)", "infer"),
+    ("dot", "train"),
+    ("dot", "infer"),
 )
-"""What is run, the variant, and whether the future is hidden."""
+"""The variant, and how it is run; ``train`` is forward and backward."""
 
 
 def measure_paths(
-    lengths: Sequence[int], batches: Sequence[int], heads: int, dim: int
-) -> list[dict[str, Any]]:
-    """Median seconds of each path at each size and case, the paths in turns."""
-    found = []
-    for mode, spec, causal in CASES:
+    lengths: Sequence[int], tokens: Sequence[int], heads: int, dim: int
+) -> Iterator[dict[str, Any]]:
+    """Median seconds of each path, the paths in turns, for every case, length and batch.
+
+    Args:
+        lengths: sentence lengths L.
+        tokens: tokens of a batch; it has ``tokens / L`` sentences, at least one.
+        heads, dim: sizes of the module.
+    """
+    for spec, mode in CASES:
         for length in lengths:
-            for batch in batches:
-                if batch * heads * length**2 > LARGEST:
-                    continue
-                times = _time(mode, spec, causal, (batch, length, heads, dim))
-                found.append(
-                    {"mode": mode, "spec": spec, "length": length, "batch": batch, **times}
-                )
-    return found
+            for batch in sorted({max(1, total // length) for total in tokens}):
+                times = _time(mode, spec, (batch, length, heads, dim))
+                yield {"spec": spec, "mode": mode, "length": length, "batch": batch, **times}
 
 
-def show_paths(found: Sequence[dict[str, Any]]) -> str:
-    """A table: milliseconds of each path, and the fastest."""
-    lines = [["", "L", "batch", *(f"{path} ms" for path in PATHS), "fastest"]]
-    for row in found:
-        best = min(PATHS, key=lambda path: row[path])
-        times = [f"{row[path] * 1e3:.2f}" for path in PATHS]
-        what = f"{row['spec']} {row['mode']}"
-        lines.append([what, str(row["length"]), str(row["batch"]), *times, best])
-    return align(lines)
+def path_line(row: dict[str, Any] | None) -> str:
+    """One line of the table: milliseconds of each path and the fastest; without a row the head."""
+    if row is None:
+        titles = "".join(f"{path + ' ms':>13}" for path in PATHS)
+        return f"{'':26}{'L':>5}{'batch':>7}{titles}  fastest"
+    best = min(PATHS, key=lambda path: row[path])
+    times = "".join(f"{row[path] * 1e3:13.2f}" for path in PATHS)
+    what = f"{row['spec']} {row['mode']}"
+    return f"{what:26}{row['length']:5}{row['batch']:7}{times}  {best}"
 
 
-def _time(mode: str, spec: str, causal: bool, size: tuple[int, int, int, int]) -> dict[Path, float]:
+def _time(mode: str, spec: str, size: tuple[int, int, int, int]) -> dict[Path, float]:
     batch, length, heads, dim = size
     dropout = 0.1 if "dropout" in mode else 0.0
     attention = build_attention(spec, dim=dim, heads=heads, dropout=dropout)
@@ -70,12 +69,13 @@ def _time(mode: str, spec: str, causal: bool, size: tuple[int, int, int, int]) -
     x_BLD = torch.randn(batch, length, dim, requires_grad=True)
     valid_BL = torch.ones(batch, length, dtype=torch.bool)
     valid_BL[:, -1] = length == 1  # the last token is padding, as in most batches
+    causal = "causal" in mode
     work = {path: partial(_step, path, attention, x_BLD, valid_BL, causal) for path in PATHS}
     return _in_turns(work)
 
 
 def _in_turns(work: dict[Path, Callable[[], object]]) -> dict[Path, float]:
-    times = {path: calls_for(run, 0.05) for path, run in work.items()}
+    times = {path: calls_for(run, AT_LEAST) for path, run in work.items()}
     values: dict[Path, list[float]] = {path: [] for path in work}
     for _ in range(ROUNDS):
         for path, run in work.items():

@@ -21,7 +21,7 @@ from ...models.attention import Sequence1D, build_attention
 from ...models.attention.terms import TermsAttention
 from ..errors import UsageError
 from .dense import dense_terms
-from .kernel_paths import measure_paths, show_paths
+from .kernel_paths import measure_paths, path_line
 from .measure import Comparison, calls_for, in_process, in_turns, peak_growth, seconds
 from .report import as_json, parser, run_benchmark, save, show
 
@@ -115,8 +115,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     torch.set_num_threads(options.threads)
     if options.paths:
-        found = measure_paths(options.lengths, options.batch, options.heads, options.dim)
-        print(show_paths(found))
+        print(path_line(None))
+        found = []
+        for row in measure_paths(options.lengths, options.tokens, options.heads, options.dim):
+            print(path_line(row), flush=True)
+            found.append(row)
         save(options.json, as_json("kernel_paths", vars(options), [], paths=found))
         return
     rows: list[Comparison] = []
@@ -145,12 +148,22 @@ def _options(arguments: Sequence[str] | None) -> Any:
         "--lengths",
         type=int,
         nargs="+",
-        default=[16, 64, 256, 1024],
-        help="tokens a sentence, for --paths (16 64 256 1024)",
+        default=[16, 32, 64, 128, 256, 512, 1024],
+        help="with --paths: tokens a sentence (16 32 … 1024)",
+    )
+    made.add_argument(
+        "--tokens",
+        type=int,
+        nargs="+",
+        default=[256, 2048],
+        help="with --paths: tokens a batch (256 2048)",
     )
     options: argparse.Namespace = made.parse_args(arguments)
     numbers = [options.length, options.heads, options.rounds, options.threads]
-    if min(*numbers, *options.batch, *options.lengths) < 1 or options.dim % options.heads:
+    if (
+        min(*numbers, *options.batch, *options.lengths, *options.tokens) < 1
+        or options.dim % options.heads
+    ):
         raise UsageError("sizes must be 1 or more, and --heads must divide --dim")
     return options
 
