@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 _CACHE = tempfile.mkdtemp(prefix="attnbench-tests-")
 
@@ -23,6 +24,10 @@ os.environ.update(
     WANDB_MODE="offline",
     HF_HOME=_CACHE,
 )
+
+# No deadline, which a busy machine would miss; the same examples in every CI run.
+settings.register_profile("attnbench", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("attnbench")
 
 
 def pytest_unconfigure() -> None:
