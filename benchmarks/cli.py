@@ -12,7 +12,7 @@ from .errors import Interrupted
 from .parser import build_parser, parse
 
 INTERRUPTED = 130
-_PACKAGE = __name__.partition(".")[0] + "."
+_PACKAGE = (__package__ or "attnbench").partition(".")[0] + "."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

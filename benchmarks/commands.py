@@ -145,10 +145,16 @@ COMMANDS: dict[str, Callable[[Options, list[str]], int]] = {
 }
 
 
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to `main`; rich would end the process with code 1."""
+        raise BrokenPipeError
+
+
 def _show(*things: RenderableType) -> int:
     """Print tables and lines; into a file or pipe they are as wide as they need."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 240
-    console = Console(width=width, highlight=False, markup=False, soft_wrap=False)
+    console = _Output(width=width, highlight=False, markup=False)
     for thing in things:
         console.print(thing, soft_wrap=isinstance(thing, str))
     return 0

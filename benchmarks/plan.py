@@ -112,13 +112,14 @@ class Plan:
 def make_plan(cells: Sequence[Cell], store: Store, *, gmacs: float | None = None) -> Plan:
     """Plan a run of `cells` into `store`.
 
-    A cell's time is what finished cells of this grid, data set and preset took, those of its own
-    row first; where there are none, its training's multiply-accumulates at `gmacs` x 10^9 a
-    second (default: an assumed speed of this machine's cores).
+    A cell's time is what finished cells with the same settings took, those of its own row, else
+    those of the others among `cells`; where there are none, its training's multiply-accumulates
+    at `gmacs` x 10^9 a second (default: an assumed speed of this machine's cores).
     """
     first = cells[0]
     records = store.records(first.grid, first.dataset, first.preset)
-    done = [r for r in records if r.status == "done" and r.seconds.get("total", 0.0) > 0]
+    hashes = {cell.config_hash for cell in cells}
+    done = [r for r in records if r.status == "done" and r.config_hash in hashes]
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     speed = 1e9 * (gmacs or GMACS_A_CORE * min(cores, torch.get_num_threads()))
@@ -199,5 +200,5 @@ def _action(cell: Cell, store: Store) -> str:
 
 def _as_measured(cell: Cell, done: Sequence[RunRecord]) -> float:
     """Mean time of this row's runs, else of all rows'."""
-    own = [r.seconds["total"] for r in done if r.row == cell.row]
-    return statistics.fmean(own or [r.seconds["total"] for r in done])
+    own = [r.seconds.get("total", 0.0) for r in done if r.row == cell.row]
+    return statistics.fmean(own or [r.seconds.get("total", 0.0) for r in done])

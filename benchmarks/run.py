@@ -192,7 +192,7 @@ class _Run:
     def _save_outputs(self, module: nn.Module, predictions: list[str]) -> None:
         make_room(self.store, self.cell)
         tensors = {name: value.detach().cpu().contiguous() for name, value in _named(module)}
-        metadata = {"config_hash": self.cell.config_hash, "format": "pt"}
+        metadata = {"config_hash": self.cell.config_hash}  # one key: several come in any order
         write_atomically(self.folder / WEIGHTS, safetensors.torch.save(tensors, metadata))
         text = "".join(f"{line}\n" for line in predictions)
         write_atomically(self.folder / PREDICTIONS, text.encode("utf-8", "replace"))

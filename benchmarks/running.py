@@ -73,7 +73,9 @@ def _run(
     store = Store(options.out)
     first = cells[0]
     earlier = store.records(first.grid, first.dataset, first.preset)
-    known = [r.seconds["total"] for r in earlier if r.status == "done" and "total" in r.seconds]
+    hashes = {cell.config_hash for cell in cells}
+    same = [r for r in earlier if r.status == "done" and r.config_hash in hashes]
+    known = [record.seconds.get("total", 0.0) for record in same]
     run_options = RunOptions(
         command=public_command(shlex.join(["attnbench", *words])),
         keep_checkpoints=options.keep_checkpoints,
@@ -112,6 +114,8 @@ def _train_cell(options: argparse.Namespace) -> Cell:
     }
     try:
         cell = make_cell(entry, row="unnamed", **names)
+        if cell.refusal is not None:
+            raise ConfigError(cell.refusal)
         return make_cell(entry, row=row or _specs(cell), **names)
     except ConfigError as error:
         raise UsageError(f"train {entry.name}: {error}") from None

@@ -1,0 +1,151 @@
+"""What `plan` and `status` say before, during and after a run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnbench.benchmarks.cli import main
+from attnbench.benchmarks.lock import CellLock
+from attnbench.benchmarks.runlog import RunLog
+from attnbench.results import RunRecord, Store
+from tests.benchmarks.tiny import ROWS, cell_folder, command, write_grid
+
+REFUSED = {"row": "n", "set": {"decoder_self": "nsa"}}
+
+
+def asked(name: str, grid: Path, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> Any:
+    capsys.readouterr()
+    assert main(command(name, grid, out, "--json", *more)) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def write_record(out: Path, row: str, **fields: Any) -> None:
+    values: dict[str, Any] = {
+        "grid": "own/tiny",
+        "row": row,
+        "seed": 0,
+        "task": "translation",
+        "dataset": "demo",
+        "preset": "tiny",
+        "status": "done",
+        "config_hash": "other settings",
+    }
+    Store(out).write(RunRecord(**values | fields))
+
+
+def test_the_plan_counts_cells_costs_and_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path, [*ROWS, REFUSED]), tmp_path / "out"
+    plan = asked("plan", grid, out, capsys, "--seeds", "0", "1", "--gmacs", "2")
+    assert [(c["row"], c["seed"], c["action"]) for c in plan["cells"]] == [
+        (row, seed, action)
+        for seed in (0, 1)
+        for row, action in (("w/o", "run"), ("1111", "run"), ("n", "n/a"))
+    ]
+    assert "decoder_self" in plan["cells"][2]["reason"]
+    cell = plan["cells"][1]
+    # 12 updates of 300 tokens, counted in passes of 50; three passes' worth each
+    assert cell["training_macs"] == pytest.approx(3 * cell["macs"] * 12 * 300 / 50)
+    assert cell["seconds_estimated"] == pytest.approx(cell["training_macs"] / 2e9)
+    assert plan["seconds_estimated"] == pytest.approx(
+        sum(c["seconds_estimated"] or 0 for c in plan["cells"])
+    )
+    assert "a guess" in plan["basis"]
+    assert not out.exists(), "a plan writes nothing"
+
+
+def test_the_plan_rests_on_finished_cells_with_the_same_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from attnbench.benchmarks.cell import Choice, make_cells
+    from attnbench.benchmarks.grid import load_grid
+
+    grid, out = write_grid(tmp_path), tmp_path / "out"
+    write_record(out, "1111", seconds={"total": 9e9})  # of other settings
+    assert "a guess" in asked("plan", grid, out, capsys)["basis"]
+    cell = make_cells(load_grid(str(grid)), Choice(preset="tiny"))[0]
+    assert cell.row == "w/o"
+    write_record(
+        out, "w/o", config_hash=cell.config_hash, seconds={"total": 50.0}, device="some CPU"
+    )
+    plan = asked("plan", grid, out, capsys)
+    assert plan["basis"] == "1 finished cell of this grid, on some CPU"
+    assert [(c["action"], c["seconds_estimated"]) for c in plan["cells"]] == [
+        ("done", 50.0),
+        ("run", 50.0),
+    ]
+    assert plan["seconds_estimated"] == 50.0
+    capsys.readouterr()
+    assert main(command("plan", grid, out)) == 0
+    text = capsys.readouterr().out
+    assert "2 cells: 1 to run, 1 finished, 0 can't be run" in text
+    assert "estimated time 50 s" in text and "GPU hours" in text
+
+
+def test_the_status_of_every_kind_of_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["done", "failed", "refused", "running", "interrupted", "missing"]
+    grid = write_grid(tmp_path, [{"row": name} for name in names])
+    out = tmp_path / "out"
+    write_record(out, "done")
+    write_record(out, "failed", status="failed", reason="it broke")
+    write_record(out, "refused", status="refused", reason="it can't")
+    for name in ("running", "interrupted"):
+        cell_folder(out, name).mkdir(parents=True)
+        log = RunLog(cell_folder(out, name))
+        log.write(f"training\nstep 3 of the {name} one")
+        log.close()
+    lock = CellLock(cell_folder(out, "running"))
+    assert lock.acquire()
+    found = asked("status", grid, out, capsys)
+    assert [cell["row"] for cell in found] == [cell["status"] for cell in found] == names
+    lines = {cell["row"]: cell["line"] for cell in found}
+    assert lines["failed"] == "it broke" and lines["missing"] == ""
+    assert lines["running"] == "step 3 of the running one"
+    lock.release()
+    assert main(command("status", grid, out)) == 0
+    text = capsys.readouterr().out
+    assert "1 done, 2 interrupted, 1 failed, 1 refused, 1 missing" in text
+
+
+def test_the_status_covers_the_seeds_that_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path, ROWS[:1]), tmp_path / "out"
+    for seed in (0, 4):
+        write_record(out, "w/o", seed=seed)
+    assert [cell["seed"] for cell in asked("status", grid, out, capsys)] == [0, 4]
+    assert [c["seed"] for c in asked("status", grid, out, capsys, "--seeds", "9")] == [9]
+
+
+def test_a_table_is_saved_under_the_name_of_grid_and_data_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path), tmp_path / "out"
+    write_record(out, "1111", metrics={"bleu": 20.0})
+    assert main(command("table", grid, out, "--save", str(tmp_path / "tables"))) == 0
+    names = sorted(path.name for path in (tmp_path / "tables").iterdir())
+    assert names == ["own-tiny.demo.json", "own-tiny.demo.md"]
+    text = (tmp_path / "tables" / "own-tiny.demo.md").read_text()
+    assert "| 1111 | 20.00 | 27.70 | -7.70 |" in text and "not run" in text
+    for format in ("csv", "latex", "html"):
+        capsys.readouterr()
+        assert main(command("table", grid, out, "--format", format, "--rows", "1111")) == 0
+        shown = capsys.readouterr().out
+        assert "27.7" in shown and "w/o" not in shown
+
+
+def test_reference_rows_stand_in_the_table_and_are_never_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["ngsan/wmt14", "--out", str(tmp_path)]
+    assert main(["table", *words, "--format", "json"]) == 0
+    rows = {row["row"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    big = rows["Transformer-Big (Vaswani)"]
+    assert big["status"] == "reference"
+    assert big["metrics"]["bleu_tok_split"]["published"] == 28.4
+    assert rows["Transformer-Base+NSA"]["status"] == "missing"
