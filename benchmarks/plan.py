@@ -13,7 +13,6 @@ from rich.table import Table
 
 from ..results import RunRecord, Store, StoreError
 from ..results.layout import count
-from ..tasks.translation import COST_TOKENS
 from .cell import Cell
 from .progress import spoken
 
@@ -181,7 +180,7 @@ def summary(plan: Plan, jobs: int = 1) -> list[str]:
 def _cost(cell: Cell) -> PlannedCell:
     report = cell.entry.measure(cell.config)
     config: Any = cell.config
-    passes = config.max_steps * config.accumulate * config.max_tokens / COST_TOKENS
+    passes = config.max_steps * config.accumulate * config.max_tokens / report.tokens
     work = FORWARD_AND_BACKWARD * report.macs * passes
     return PlannedCell(cell, "", report.parameters, report.macs, work)
 

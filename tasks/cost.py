@@ -19,12 +19,14 @@ class CostReport:
         parameters: number of trainable numbers; shared ones count once.
         macs: multiply-accumulates of the explicit path, as papers count them.
         macs_executed: multiply-accumulates of the path that is really taken.
+        tokens: target tokens (items of other tasks) that the pass covers.
         note: what was counted, at which size.
     """
 
     parameters: int
     macs: int
     macs_executed: int
+    tokens: int
     note: str
 
 
@@ -40,8 +42,8 @@ def count_macs(run: Callable[[], object]) -> int:
     return counter.get_total_flops() // 2
 
 
-def cost_report(model: nn.Module, run: Callable[[], object], note: str) -> CostReport:
+def cost_report(model: nn.Module, run: Callable[[], object], tokens: int, note: str) -> CostReport:
     """Count ``run``, one forward pass of ``model``, on the explicit path and as it is executed."""
     with force_path("explicit"):
         macs = count_macs(run)
-    return CostReport(count_parameters(model), macs, count_macs(run), note)
+    return CostReport(count_parameters(model), macs, count_macs(run), tokens, note)

@@ -175,5 +175,6 @@ def measure(config: TranslationConfig) -> CostReport:
         return cost_report(
             model,
             lambda: model.features(token_1T, valid_1T, token_1T),
+            COST_TOKENS,
             f"one pair of {COST_TOKENS} tokens a side, no embeddings, no vocabulary projection",
         )
