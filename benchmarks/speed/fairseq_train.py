@@ -9,13 +9,18 @@ clock from the end of the warm-up updates to the last one.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+import math
+import os
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightning
 import torch
@@ -117,20 +122,47 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Run:
-    """One side's turn: target tokens and wall-clock seconds after the warm-up.
+    """One side's turn, after the warm-up.
 
     Attributes:
+        tokens: target tokens.
+        seconds: by the wall clock.
+        cpu_seconds: processor time of the training process, its data workers left out; nan where
+            the system doesn't tell.
         reported: target tokens a second as the program itself says, if it does.
     """
 
     tokens: float
     seconds: float
-    reported: float | None = None
+    cpu_seconds: float
+    reported: float = math.nan
 
     @property
     def rate(self) -> float:
         """Target tokens a second."""
         return self.tokens / self.seconds
+
+    @property
+    def cpu_rate(self) -> float:
+        """Target tokens a second of processor time."""
+        return self.tokens / self.cpu_seconds
+
+
+class Moment(NamedTuple):
+    """A reading of the wall clock and of a process's processor time, in seconds."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def of(cls, process: int) -> Moment:
+        """Now, for another process."""
+        cpu = math.nan
+        with contextlib.suppress(OSError):  # Linux: user and system time, in clock ticks
+            text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+            ticks = text.rpartition(")")[2].split()[11:13]
+            cpu = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        return cls(time.perf_counter(), cpu)
 
 
 class Stopwatch(lightning.Callback):
@@ -139,13 +171,13 @@ class Stopwatch(lightning.Callback):
     def __init__(self, warmup: int) -> None:
         self.warmup = warmup
         self.tokens = 0
-        self.start = self.stop = 0.0
+        self.start = self.stop = Moment(0.0, 0.0)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Called after each update."""
-        self.stop = time.perf_counter()
+        self.stop = Moment(time.perf_counter(), time.process_time())
         if trainer.global_step == self.warmup:
             self.start = self.stop
         elif trainer.global_step > self.warmup:
@@ -155,6 +187,8 @@ class Stopwatch(lightning.Callback):
 def train_ours(recipe: Recipe) -> Run:
     """Train with Lightning; run it in a process of its own."""
     torch.set_num_threads(recipe.threads)
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.simplefilter("ignore")
     entry = TASKS["translation"]
     config = entry.config(**recipe.ours())
     data = entry.data(config)
@@ -172,7 +206,7 @@ def train_ours(recipe: Recipe) -> Run:
         enable_model_summary=False,
     )
     trainer.fit(task, datamodule=data)
-    return Run(watch.tokens, watch.stop - watch.start)
+    return run_between(watch.start, watch.stop, watch.tokens)
 
 
 def train_theirs(recipe: Recipe) -> Run:
@@ -182,17 +216,16 @@ def train_theirs(recipe: Recipe) -> Run:
         UsageError: it failed.
     """
     lines: list[str] = []
-    stamps: dict[int, float] = {}
+    stamps: dict[int, Moment] = {}
     logged: list[dict[str, str]] = []
     arguments = [*recipe.theirs(), "--no-save"]
     with fairseq_process("train", arguments, recipe.threads) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            now = time.perf_counter()
             lines.append(line)
             entry = log_entry(line)
             if entry is not None:
-                stamps[int(entry["num_updates"])] = now
+                stamps[int(entry["num_updates"])] = Moment.of(process.pid)
                 logged.append(entry)
         check_exit("train", process.wait(), lines)
     return run_of_log(logged, stamps, recipe)
@@ -204,13 +237,33 @@ def log_entry(line: str) -> dict[str, str] | None:
     return json.loads(text) if mark else None
 
 
-def run_of_log(logged: Sequence[dict[str, str]], stamps: dict[int, float], recipe: Recipe) -> Run:
+def run_of_log(logged: Sequence[dict[str, str]], stamps: dict[int, Moment], recipe: Recipe) -> Run:
     """Sum up fairseq's log: tokens a batch (wpb) are means over ``LOG_EVERY`` updates."""
     first, last = recipe.warmup, recipe.warmup + recipe.updates
     used = [entry for entry in logged if first < int(entry["num_updates"]) <= last]
     tokens = [float(entry["wpb"]) * LOG_EVERY for entry in used]
     reported = sum(part / float(entry["wps"]) for part, entry in zip(tokens, used, strict=True))
-    return Run(sum(tokens), stamps[last] - stamps[first], sum(tokens) / reported)
+    return run_between(stamps[first], stamps[last], sum(tokens), sum(tokens) / reported)
+
+
+def run_between(start: Moment, stop: Moment, tokens: float, reported: float = math.nan) -> Run:
+    """The turn between two moments."""
+    return Run(tokens, stop.wall - start.wall, stop.cpu - start.cpu, reported)
+
+
+def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> list[Comparison]:
+    """The rows of the table; only the first one has a target."""
+    rates, per_cpu = (
+        [[getattr(run, name) for run in side] for side in (ours, theirs)]
+        for name in ("rate", "cpu_rate")
+    )
+    reported = [run.reported for run in theirs]
+    unit = "target tokens/s"
+    return [
+        Comparison("training, wall clock", unit, *rates, target=1.0),
+        Comparison("training, processor time", unit, *per_cpu, note="tells on a busy machine"),
+        Comparison("training, fairseq's own figure", unit, rates[0], reported),
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -234,14 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             partial(in_process, train_ours, recipe),
             partial(train_theirs, recipe),
         )
-    rates = [[run.rate for run in side] for side in (ours, theirs)]
-    reported = [run.reported or 0.0 for run in theirs]
-    rows = [
-        Comparison("training", "target tokens/s", *rates, target=1.0),
-        Comparison(
-            "training, fairseq's rate as it reports it", "target tokens/s", rates[0], reported
-        ),
-    ]
+    rows = compare(ours, theirs)
     sizes = [f"{side[0].tokens / recipe.updates:.0f}" for side in (ours, theirs)]
     print(
         f"{recipe.layers}+{recipe.layers} layers, d={recipe.dim}, ffn {recipe.ffn_dim}, "

@@ -100,7 +100,7 @@ def compare(size: Size, rounds: int) -> list[Comparison]:
         theirs()
         pair = in_turns(rounds, partial(seconds, ours, times), partial(seconds, theirs))
         memory = in_turns(
-            max(1, rounds // 2),
+            max(1, rounds // 3),
             partial(in_process, peak_of, OURS, size),
             partial(in_process, peak_of, side, size),
         )
