@@ -20,7 +20,7 @@ install: $(STAMP) ## make .venv and install attnbench with its development tools
 demo: $(STAMP) ## train five rows of Figure 3 (c) on a small synthetic translation set and print the table
 	@$(VENV)/bin/attnbench data demo translation --root runs/demo-data
 	@$(VENV)/bin/attnbench run $(DEMO_GRID) $(DEMO_DATA) --rows $(DEMO_ROWS) --seeds 0 1
-	@$(VENV)/bin/attnbench table $(DEMO_GRID) --preset smoke --data demo --out runs/demo
+	@$(VENV)/bin/attnbench table $(DEMO_GRID) --preset smoke --data demo --out runs/demo --rows $(DEMO_ROWS)
 
 test: $(STAMP) ## run the tests that need no cluster, Java, browser, GPU or extra
 	@$(VENV)/bin/python -m pytest -m "$(NOT_HERE)"
