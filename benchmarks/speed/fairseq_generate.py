@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ...datamodules.batch import TranslationBatch
 from ...datamodules.translation import TranslationData
+from ...datamodules.vocabulary import EOS
 from ...models.checkpoint import load_tensors_and_options
 from ...models.decoding import LengthPenalty
 from ...models.fairseq_import import load_fairseq_checkpoint
@@ -36,15 +37,27 @@ from .report import as_json, parser, run_benchmark, save, show
 Hypotheses = dict[int, tuple[int, ...]]
 """By line number: the best hypothesis, without the end symbol."""
 TARGET = 1.5
+TIE = 1e-5
+"""Gap of scores below which float32's rounding decides."""
+SHOWN = 10
+"""Differences that are printed."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """How both sides search: beams, length penalty, and longest output = source + ``extra``."""
+    """How both sides search.
+
+    Attributes:
+        beam: beams.
+        alpha: exponent of the length penalty ``power``.
+        longest: most symbols of an output. One for all: fairseq's limits by source length hang
+            on the longest source of the batch, ours never look at the other sentences.
+        sentences: sentences a batch.
+    """
 
     beam: int = 4
     alpha: float = 0.6
-    extra: int = 50
+    longest: int = 60
     sentences: int = 64
 
 
@@ -55,13 +68,11 @@ class Difference:
     Attributes:
         line: line number from 0.
         ours, theirs: their scores under the length penalty, computed in float64.
-        cut: whether one of them stands at its length limit, which fairseq sets by the batch.
     """
 
     line: int
     ours: float
     theirs: float
-    cut: bool
 
     @property
     def gap(self) -> float:
@@ -84,7 +95,8 @@ class Ours:
             beam=search.beam,
             length_penalty="power",
             length_alpha=search.alpha,
-            max_length_extra=search.extra,
+            max_length_ratio=0.0,
+            max_length_extra=search.longest,
         )
         sizes = model_config.source_vocabulary, model_config.target_vocabulary
         self.task = TranslationTask(self.config, *sizes).eval()
@@ -104,19 +116,19 @@ class Theirs:
     """fairseq's generator, prepared as ``fairseq-generate`` does."""
 
     def __init__(self, checkpoint: Path, folder: Path, search: Search) -> None:
+        logging.disable(logging.INFO)  # fairseq and hydra tell everything, and set their own levels
         from fairseq import options, tasks  # type: ignore[import-not-found]
         from fairseq.dataclass.utils import (  # type: ignore[import-not-found]
             convert_namespace_to_omegaconf,
         )
 
-        logging.getLogger("fairseq").setLevel(logging.WARNING)
         arguments = [
             str(folder),
             f"--path={checkpoint}",
             f"--beam={search.beam}",
             f"--lenpen={search.alpha}",
-            "--max-len-a=1",
-            f"--max-len-b={search.extra}",
+            "--max-len-a=0",
+            f"--max-len-b={search.longest}",
             f"--batch-size={search.sentences}",
             "--cpu",
         ]
@@ -136,6 +148,7 @@ class Theirs:
             self.task.dataset("test"), max_sentences=search.sentences
         )
         self.samples = list(iterator.next_epoch_itr(shuffle=False))
+        logging.disable(logging.NOTSET)
 
     def translate(self) -> Hypotheses:
         """Translate the test split."""
@@ -161,11 +174,8 @@ def differences(ours: Ours, mine: Hypotheses, theirs: Hypotheses) -> list[Differ
     for batch in ours.batches:
         for row, line in enumerate(batch.index_B.tolist()):
             if line in lines:
-                length = int(batch.source_valid_BS[row].sum()) - 1
-                limit = length + ours.config.max_length_extra
                 pair = [score(batch, row, said[line]) for said in (mine, theirs)]
-                cut = max(len(mine[line]), len(theirs[line])) >= limit
-                found.append(Difference(line, *pair, cut=cut))
+                found.append(Difference(line, *pair))
     return sorted(found, key=lambda one: one.line)
 
 
@@ -174,13 +184,12 @@ def scorer(ours: Ours) -> Callable[[TranslationBatch, int, Sequence[int]], float
     model = Translator(ours.task.model.config).double().eval()
     model.load_state_dict(ours.task.model.state_dict())
     penalty = LengthPenalty(ours.config.length_penalty, ours.config.length_alpha)
-    eos = TranslationTask.symbols["eos"]
 
     @torch.no_grad()
     def score(batch: TranslationBatch, row: int, tokens: Sequence[int]) -> float:
         source_1S = batch.source_BS[row][batch.source_valid_BS[row]][None]
-        output_T1 = torch.tensor([*tokens, eos])[:, None]
-        input_1T = torch.tensor([[eos, *tokens]])
+        output_T1 = torch.tensor([*tokens, EOS])[:, None]
+        input_1T = torch.tensor([[EOS, *tokens]])
         valid_1S = torch.ones_like(source_1S, dtype=torch.bool)
         logits_TV: Tensor = model(source_1S, valid_1S, input_1T)[0]
         total = logits_TV.log_softmax(-1).gather(1, output_T1).sum()
@@ -192,17 +201,15 @@ def scorer(ours: Ours) -> Callable[[TranslationBatch, int, Sequence[int]], float
 def explain(found: Sequence[Difference], total: int) -> str:
     """How many hypotheses are equal, and what is known about each of the others."""
     lines = [f"{total - len(found)} of {total} hypotheses are equal"]
-    for one in found:
-        if one.cut:
-            why = "at the length limit, which fairseq sets by the longest source of the batch"
-        elif abs(one.gap) < 1e-5:
-            why = "a tie within float32's rounding"
-        else:
-            why = "ours is better" if one.gap > 0 else "theirs is better"
+    for one in found[:SHOWN]:
+        better = "ours" if one.gap > 0 else "theirs"
+        why = f"{better} is better" if abs(one.gap) > TIE else "a tie within float32's rounding"
         lines.append(
             f"  line {one.line + 1}: score {one.ours:.6f} ours, {one.theirs:.6f} theirs, "
             f"gap {one.gap:+.2g}: {why}"
         )
+    if len(found) > SHOWN:
+        lines.append(f"  and {len(found) - SHOWN} more, all in the JSON file")
     return "\n".join(lines)
 
 
