@@ -40,16 +40,15 @@ def top_k(
         values_IC = (values_NV + offset_N[:, None]).view(-1, group * length)
         index_Ik = _ranked(values_IC, torch.arange(group * length, device=values_NV.device), k)
         return values_IC.gather(1, index_Ik), index_Ik
-    index_IC = _candidates(values_NV, k, offset_N, group)
-    row_IC = index_IC // length
+    index_IC, row_IC = _candidates(values_NV, k, offset_N, group)
     values_IC = values_NV.view(-1, group * length).gather(1, index_IC)
     values_IC = values_IC + offset_N.view(-1, group).gather(1, row_IC)
     place_Ik = _ranked(values_IC, index_IC, k)
     return values_IC.gather(1, place_Ik), index_IC.gather(1, place_Ik)
 
 
-def _candidates(values_NV: Tensor, k: int, offset_N: Tensor, group: int) -> Tensor:
-    """Indices (N / group, C) of all entries of the k best blocks, and of those in no block."""
+def _candidates(values_NV: Tensor, k: int, offset_N: Tensor, group: int) -> tuple[Tensor, Tensor]:
+    """All entries of the k best blocks, and those in no block: indices and rows (N / group, C)."""
     length = values_NV.shape[1]
     blocks = length // BLOCK
     best_NC = values_NV[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK)).amax(-1)
@@ -59,11 +58,14 @@ def _candidates(values_NV: Tensor, k: int, offset_N: Tensor, group: int) -> Tens
     first_Ik = row_Ik * length + (block_Ik - row_Ik * blocks) * BLOCK
     inside = torch.arange(BLOCK, device=values_NV.device)
     index_IC = (first_Ik[..., None] + inside).flatten(1)
+    row_IC = row_Ik.repeat_interleave(BLOCK, 1)
     if blocks * BLOCK == length:
-        return index_IC
-    rows = torch.arange(group, device=values_NV.device)[:, None] * length
-    rest = (rows + torch.arange(blocks * BLOCK, length, device=values_NV.device)).flatten()
-    return torch.cat([index_IC, rest.expand(len(index_IC), -1)], 1)
+        return index_IC, row_IC
+    row_G1 = torch.arange(group, device=values_NV.device)[:, None]
+    last = torch.arange(blocks * BLOCK, length, device=values_NV.device)
+    rest = (row_G1 * length + last).flatten().expand(len(index_IC), -1)
+    rest_row = row_G1.expand(-1, len(last)).flatten().expand(len(index_IC), -1)
+    return torch.cat([index_IC, rest], 1), torch.cat([row_IC, rest_row], 1)
 
 
 def _ranked(values_IC: Tensor, index: Tensor, k: int) -> Tensor:
