@@ -146,6 +146,8 @@ def _check_dataset(entry: TaskEntry, name: str) -> None:
 
 def _check_names(place: str, settings: Mapping[str, Any], entry: TaskEntry) -> None:
     for name in settings:
+        if name == "seed":
+            raise GridError(f"{place}: seed is not set in a grid; give --seeds")
         if not _has(entry, name):
             hint = nearest(name, entry.config.model_fields, otherwise=_ALL_SETTINGS)
             raise GridError(f"{place}: no setting of {entry.name} is called {name!r}{hint}")

@@ -68,6 +68,10 @@ class Checkpoints:
             broken.append(path)
         return None, broken
 
+    def unreadable(self) -> list[Path]:
+        """The files that can't be read whole, or aren't Lightning's."""
+        return [path for path in self.all() if not _readable(path)]
+
     def thin_out(self) -> None:
         """Remove all but the newest."""
         for path in self.all()[: -self._keep]:
@@ -80,21 +84,17 @@ class Checkpoints:
             self.folder.parent.rmdir()
 
     def belong_to(self, fingerprint: Mapping[str, str]) -> bool:
-        """Whether the checkpoints were trained on these data; remembered on the first call.
-
-        Checkpoints of other data are removed: training that goes on with other text is neither.
-        """
+        """Whether the checkpoints were trained on these data; remembered on the first call."""
         file = self.folder / _DATA
         known = None
         with contextlib.suppress(OSError, ValueError):
             known = json.loads(file.read_text(encoding="utf-8"))
         if known == dict(fingerprint):
             return True
-        started_anew = bool(self.all())
-        if started_anew:
-            self.remove()
+        if self.all():
+            return False
         write_atomically(file, json.dumps(dict(fingerprint), indent=1).encode("utf-8"))
-        return not started_anew
+        return True
 
     def _steps(self) -> Iterator[tuple[int, Path]]:
         if self.folder.is_dir():
@@ -111,7 +111,7 @@ def newest_step(folder: Path) -> int | None:
 
 def _readable(path: Path) -> bool:
     try:
-        torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception:  # a damaged file can raise anything
         return False
-    return True
+    return isinstance(content, dict) and {"state_dict", "pytorch-lightning_version"} <= set(content)

@@ -34,13 +34,13 @@ def begin_record(cell: Cell, command: str) -> dict[str, Any]:
 def finish_record(store: Store, cell: Cell, begun: dict[str, Any], **outcome: Any) -> RunRecord:
     """Store the record of a run that came to an end, good or bad, and return it."""
     record = RunRecord.model_validate({**begun, **outcome, "finished": now()})
-    make_room(store, cell)
+    make_room(store, cell, failed=record.status != "done")
     store.write(record, replace=True)
     return record
 
 
-def make_room(store: Store, cell: Cell) -> None:
-    """Set the results of a run with other settings aside, if it was done; never lose them.
+def make_room(store: Store, cell: Cell, *, failed: bool = False) -> None:
+    """Set the results of a done run aside if they are other settings', or if the new run failed.
 
     Its record, weights and predictions get the hash of its settings into their names; tables
     don't read them there.
@@ -49,7 +49,9 @@ def make_room(store: Store, cell: Cell) -> None:
         old = store.read(cell.grid, cell.dataset, cell.preset, cell.row, cell.seed)
     except StoreError:
         return  # a record that can't be read is set aside when the new one is written
-    if old is None or old.status != "done" or old.config_hash == cell.config_hash:
+    if old is None or old.status != "done":
+        return
+    if old.config_hash == cell.config_hash and not failed:
         return
     folder = store.path(cell).parent
     for path in (folder / WEIGHTS, folder / PREDICTIONS, store.path(cell)):

@@ -105,6 +105,7 @@ class _Run:
             torch.set_num_threads(self.config.threads)
         data: Any = self.cell.entry.data(self.config)
         card, fingerprint = data.card(), data.fingerprint()
+        data.predict_dataloader("test")  # so that bad test data stop the cell before training
         self.log.write(card.render())
         lightning.seed_everything(self.cell.seed, verbose=False)
         module: Any = self.cell.entry.build(self.config, data)
@@ -173,8 +174,11 @@ class _Run:
 
     def _where_to_go_on(self, fingerprint: Mapping[str, str]) -> str | None:
         """The newest checkpoint that can be read, if this cell was begun before."""
-        if not self.checkpoints.belong_to(fingerprint):
-            self.log.write("the data changed since this cell was begun: starting anew")
+        if not self.checkpoints.belong_to(_of_training(fingerprint)):
+            raise DataError(
+                f"{self.cell.name} was begun on other training data: give the --root it was begun "
+                f"with, or remove {self.checkpoints.folder} to start anew"
+            )
         path, broken = self.checkpoints.newest_readable()
         for damaged in broken:
             self.log.write(f"{damaged.name} can't be read and is removed")
@@ -185,6 +189,9 @@ class _Run:
 
     def _average(self, module: nn.Module) -> None:
         """Give the module the mean weights of its last checkpoints."""
+        for damaged in self.checkpoints.unreadable():
+            self.log.write(f"{damaged.name} can't be read and is left out of the average")
+            damaged.unlink(missing_ok=True)
         paths = self.checkpoints.last(self.config.average_last)
         module.load_state_dict(average_checkpoints(paths))
         self.log.write(f"averaged {', '.join(path.name for path in paths)}")
@@ -196,6 +203,15 @@ class _Run:
         write_atomically(self.folder / WEIGHTS, safetensors.torch.save(tensors, metadata))
         text = "".join(f"{line}\n" for line in predictions)
         write_atomically(self.folder / PREDICTIONS, text.encode("utf-8", "replace"))
+
+
+def _of_training(fingerprint: Mapping[str, str]) -> dict[str, str]:
+    """What training depends on: its own files, the subwords and the vocabularies."""
+    return {
+        name: value
+        for name, value in fingerprint.items()
+        if "train" in name or name.endswith(("subword", "vocabulary"))
+    }
 
 
 def _raise_if_disk_full(error: Exception, folder: Path) -> None:

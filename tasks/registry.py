@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from ..models.attention import Site
+from .errors import ConfigError
 from .translation_config import TRANSLATION_SITES, TranslationConfig
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ def _translation_data(config: TranslationConfig) -> TranslationData:
 def _translation(config: TranslationConfig, data: TranslationData) -> TranslationTask:
     from .translation import TranslationTask
 
+    if config.share_embeddings == "all" and data.source_vocabulary != data.target_vocabulary:
+        raise ConfigError(
+            "share_embeddings=all needs one dictionary for both languages, but these data have "
+            "two: use share_embeddings=decoder, or data with a joined dictionary"
+        )
     return TranslationTask(config, len(data.source_vocabulary), len(data.target_vocabulary))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from pydantic import Field, field_validator, model_validator
 
 from ..datamodules.translation_config import TranslationDataConfig
-from ..models.attention import build_attention, parse_spec
+from ..models.attention import SpecError, build_attention, parse_spec
 from ..models.translator import TRANSLATOR_SITES, TranslatorConfig
 
 
@@ -79,14 +80,18 @@ class TranslationConfig(TranslationDataConfig):
     @field_validator("encoder_self", "decoder_self", "cross")
     @classmethod
     def _canonical(cls, spec: str) -> str:
-        parsed = parse_spec(spec)
-        build_attention(parsed, dim=512, heads=8)  # the options are checked where they are known
-        return str(parsed)
+        return str(parse_spec(spec))
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> TranslationConfig:
+    def _fits_the_width(self) -> TranslationConfig:
         if self.dim % self.heads:
             raise ValueError(f"heads={self.heads} doesn't divide dim={self.dim}; choose a divisor")
+        with torch.device("meta"):  # checks the options at this width and allocates nothing
+            for site in TRANSLATOR_SITES:
+                try:
+                    build_attention(getattr(self, site), dim=self.dim, heads=self.heads)
+                except SpecError as error:
+                    raise ValueError(f"{site}={getattr(self, site)!r}: {error}") from error
         return self
 
     @property

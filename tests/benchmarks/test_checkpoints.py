@@ -14,7 +14,8 @@ def checkpoints(tmp_path: Path) -> Checkpoints:
     """Four checkpoints, steps 10 to 40."""
     found = Checkpoints(tmp_path / "checkpoints" / "hash", keep=3)
     for step in (10, 20, 30, 40):
-        WholeFiles().save_checkpoint({"step": step, "w": torch.ones(100)}, found.path(step))
+        content = {"state_dict": {"w": torch.ones(100)}, "pytorch-lightning_version": "2"}
+        WholeFiles().save_checkpoint({**content, "step": step}, found.path(step))
     return found
 
 
@@ -25,6 +26,12 @@ def test_the_newest_stay_and_the_last_are_in_order(checkpoints: Checkpoints) -> 
     assert newest_step(checkpoints.folder.parent) == 40
     checkpoints.remove()
     assert not checkpoints.folder.parent.exists()
+
+
+def test_another_programs_checkpoint_is_passed_over(checkpoints: Checkpoints) -> None:
+    WholeFiles().save_checkpoint({"model": {"w": torch.ones(1)}}, checkpoints.path(50))
+    assert checkpoints.newest_readable() == (checkpoints.path(40), [checkpoints.path(50)])
+    assert checkpoints.unreadable() == [checkpoints.path(50)]
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"no checkpoint at all"])
@@ -41,13 +48,18 @@ def test_no_checkpoint_is_no_error(tmp_path: Path) -> None:
     assert newest_step(tmp_path / "none") is None
 
 
-def test_checkpoints_of_other_data_are_removed(checkpoints: Checkpoints) -> None:
+def test_checkpoints_of_other_data_are_told_apart_and_kept(
+    tmp_path: Path, checkpoints: Checkpoints
+) -> None:
+    before = checkpoints.all()
     assert not checkpoints.belong_to({"train.en": "abc"})  # made before it was known whose
-    assert checkpoints.all() == []
-    WholeFiles().save_checkpoint({}, checkpoints.path(10))
-    assert checkpoints.belong_to({"train.en": "abc"})
-    assert not checkpoints.belong_to({"train.en": "abd"})
-    assert checkpoints.all() == []
+    assert checkpoints.all() == before
+    own = Checkpoints(tmp_path / "own", keep=2)
+    assert own.belong_to({"train.en": "abc"})
+    WholeFiles().save_checkpoint({}, own.path(10))
+    assert own.belong_to({"train.en": "abc"})
+    assert not own.belong_to({"train.en": "abd"})
+    assert own.all() == [own.path(10)]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -82,8 +82,12 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(
     assert go_on(killed, tmp_path / "out", demo_root, damage=True) == unbroken
 
 
-def test_checkpoints_of_other_data_are_not_gone_on_from(
-    killed: tuple[Path, Path], unbroken: bytes, tmp_path: Path, demo_root: Path
+def test_checkpoints_of_other_data_are_neither_gone_on_from_nor_lost(
+    killed: tuple[Path, Path],
+    unbroken: bytes,
+    tmp_path: Path,
+    demo_root: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     grid, left = killed
     out, root = tmp_path / "out", tmp_path / "data"
@@ -91,11 +95,10 @@ def test_checkpoints_of_other_data_are_not_gone_on_from(
     shutil.copytree(demo_root, root)
     lines = (root / "train.en").read_text().splitlines(keepends=True)
     (root / "train.en").write_text("".join(["the end .\n", *lines[1:]]))
-    assert main(command("run", grid, out, "--root", str(root))) == 0
-    folder = cell_folder(out, "1111")
-    log = (folder / "run.log").read_text()
-    assert "the data changed" in log and "going on from" not in log
-    assert (folder / "weights.safetensors").read_bytes() != unbroken
+    assert main(command("run", grid, out, "--root", str(root))) == 2
+    assert "was begun on other training data" in capsys.readouterr().err
+    assert main(command("run", grid, out, "--root", str(demo_root))) == 0
+    assert (cell_folder(out, "1111") / "weights.safetensors").read_bytes() == unbroken
 
 
 def test_a_run_killed_behind_its_last_step_only_evaluates(
