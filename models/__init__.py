@@ -1,1 +1,1 @@
-"""Pure ``torch.nn`` modules: attention blocks, layers and models. They know no task and no Lightning."""
+"""Pure ``torch.nn`` modules: attention, layers and models. They know no task and no Lightning."""

@@ -89,7 +89,7 @@ class TranslatorState:
         self.cross_mask = AttentionMask(source_valid_BS)
 
     def select(self, rows_N: Tensor, items_I: Tensor | None = None) -> None:
-        """Keep and reorder rows; ``items_I`` says which items they belong to if some are dropped."""
+        """Keep and reorder rows; ``items_I`` are the items they belong to if some are dropped."""
         for state in self.self_states:
             if state is not None:
                 state.select(rows_N)

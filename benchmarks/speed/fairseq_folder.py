@@ -65,8 +65,8 @@ def binarised(root: Path | None, scratch: Path, vocabulary_size: int) -> Path:
         return done
     work = Path(tempfile.mkdtemp(dir=scratch, prefix="making-"))
     try:
-        config = TranslationDataConfig(
-            dataset="multi30k", root=root, vocabulary_size=vocabulary_size
+        config = TranslationDataConfig.model_validate(
+            {"dataset": "multi30k", "root": root, "vocabulary_size": vocabulary_size}
         )
         _write_pieces(TranslationData(config), work)
         prefixes = [f"--{split}pref={work / split}" for split in SPLITS]

@@ -132,7 +132,7 @@ class Theirs:
             f"--batch-size={search.sentences}",
             "--cpu",
         ]
-        parsed = options.parse_args_and_arch(options.get_generation_parser(), arguments)
+        parsed: Any = options.parse_args_and_arch(options.get_generation_parser(), arguments)
         config: Any = convert_namespace_to_omegaconf(parsed)
         self.task: Any = tasks.setup_task(config.task)
         # fairseq's own loading needs full unpickling, which torch refuses by default.

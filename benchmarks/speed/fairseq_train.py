@@ -253,15 +253,15 @@ def run_between(start: Moment, stop: Moment, tokens: float, reported: float = ma
 
 def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> list[Comparison]:
     """The rows of the table; only the first one has a target."""
-    rates, per_cpu = (
-        [[getattr(run, name) for run in side] for side in (ours, theirs)]
-        for name in ("rate", "cpu_rate")
-    )
+    rates = [[run.rate for run in side] for side in (ours, theirs)]
+    per_cpu = [[run.cpu_rate for run in side] for side in (ours, theirs)]
     reported = [run.reported for run in theirs]
     unit = "target tokens/s"
     return [
-        Comparison("training, wall clock", unit, *rates, target=1.0),
-        Comparison("training, processor time", unit, *per_cpu, note="tells on a busy machine"),
+        Comparison("training, wall clock", unit, rates[0], rates[1], target=1.0),
+        Comparison(
+            "training, processor time", unit, per_cpu[0], per_cpu[1], note="tells on a busy machine"
+        ),
         Comparison("training, fairseq's own figure", unit, rates[0], reported),
     ]
 

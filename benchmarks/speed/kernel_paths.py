@@ -70,7 +70,9 @@ def _time(mode: str, spec: str, size: tuple[int, int, int, int]) -> dict[Path, f
     valid_BL = torch.ones(batch, length, dtype=torch.bool)
     valid_BL[:, -1] = length == 1  # the last token is padding, as in most batches
     causal = "causal" in mode
-    work = {path: partial(_step, path, attention, x_BLD, valid_BL, causal) for path in PATHS}
+    work: dict[Path, Callable[[], object]] = {
+        path: partial(_step, path, attention, x_BLD, valid_BL, causal) for path in PATHS
+    }
     return _in_turns(work)
 
 

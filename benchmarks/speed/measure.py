@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, TypeVar
@@ -34,8 +34,8 @@ class Comparison:
 
     what: str
     unit: str
-    ours: list[float]
-    theirs: list[float]
+    ours: Sequence[float]
+    theirs: Sequence[float]
     target: float | None = None
     note: str = ""
 
