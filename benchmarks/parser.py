@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -131,7 +132,7 @@ def _plan(add: Add) -> None:
     _out(parser)
     parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="cells at once")
     parser.add_argument(
-        "--gmacs", type=float, metavar="X", help="speed to assume, 10^9 multiply-accumulates a s"
+        "--gmacs", type=_speed, metavar="X", help="speed to assume, 10^9 multiply-accumulates a s"
     )
     _json(parser)
 
@@ -242,6 +243,16 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a speed above 0")
+    return speed
 
 
 def _seed(text: str) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import queue
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from ...datamodules.errors import DataError
 from ...results import Only, RunRecord, Store, StoreError
@@ -137,62 +137,70 @@ def _run_in_processes(
 ) -> Counter[str]:
     """Every process walks the whole list; the cells' locks deal the cells out."""
     context = multiprocessing.get_context("spawn")
-    events: Any = context.Queue()
     processes: list[BaseProcess] = []
+    pipes: list[Connection] = []
     counts: Counter[str] = Counter()
     try:
         for worker in range(workers):
+            receive, send = context.Pipe(duplex=False)
             own = replace(options, worker=worker)
-            arguments = (list(jobs), store.out, own, events, os.getpid())
-            process = context.Process(target=_work, args=arguments)
+            process = context.Process(target=_work, args=(list(jobs), store.out, own, send))
             with _ignoring_ctrl_c():
                 process.start()
+            send.close()  # so that the pipe ends when the worker does
             processes.append(process)
-        for event in _events(events, processes):
+            pipes.append(receive)
+        for event in _events(pipes):
             if isinstance(event, Stopped):
                 raise UsageError(event.text)
             if isinstance(event, Finished):
                 counts[event.status] += 1
             if not isinstance(event, Skipped):
                 emit(event)
+        for process in processes:
+            process.join()
     finally:
         _end(processes)
     for code in (process.exitcode for process in processes if process.exitcode):
         counts["killed"] += 1
-        emit(Note(f"a worker process ended with code {code}; its cell goes on where it was when "
-                  "the same command is started again"))  # fmt: skip
+        emit(
+            Note(
+                f"a worker process ended with code {code}; its cell goes on where it was when "
+                "the same command is started again"
+            )
+        )
     left = sum(_stamp(store.path(job.cell)) == job.stamp for job in jobs)
     counts["running"] = max(0, left - counts["killed"])
     return counts
 
 
-def _events(events: Any, processes: Sequence[BaseProcess]) -> Iterable[Event]:
+def _events(pipes: list[Connection]) -> Iterator[Event]:
     """The workers' events until all of them have ended."""
-    while True:
-        alive = any(process.is_alive() for process in processes)
-        try:
-            yield events.get(timeout=0.5)
-        except queue.Empty:
-            if not alive:
-                return
+    while pipes:
+        for pipe in wait(pipes):
+            assert isinstance(pipe, Connection)
+            try:
+                yield pipe.recv()
+            except (EOFError, OSError):  # it ended, or was killed in the middle of a word
+                pipes.remove(pipe)
 
 
-def _work(jobs: list[Job], out: Path, options: RunOptions, events: Any, parent: int) -> None:
-    """What a worker process does; the caller reads `events`."""
+def _work(jobs: list[Job], out: Path, options: RunOptions, events: Connection) -> None:
+    """What a worker process does."""
 
     def emit(event: Event) -> None:
-        if os.getppid() != parent:
-            raise Interrupted  # the run that started this process was killed
-        events.put(event)
+        try:
+            events.send(event)
+        except BrokenPipeError:  # the run that started this process was killed
+            raise Interrupted from None
 
     with interruptible():
         try:
             _run_here(jobs, Store(out), options, emit)
         except Interrupted:
-            events.cancel_join_thread()
-            os._exit(130)
+            sys.exit(130)
         except (DataError, StoreError) as error:
-            events.put(Stopped(str(error)))
+            events.send(Stopped(str(error)))
 
 
 def _end(processes: Sequence[BaseProcess]) -> None:

@@ -38,6 +38,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (f"run {NMT_SELF} --only missin", "did you mean missing"),
         (f"run {NMT_SELF} --launcher slurm", "no 'slurm', only local"),
         (f"run {NMT_SELF} --jobs 0", "'0' is not a number from 1 on"),
+        (f"plan {NMT_SELF} --gmacs nan", "'nan' is not a speed above 0"),
         (f"run {NMT_SELF} --seeds -1", "'-1' is not a seed"),
         (f"run {NMT_SELF} --rows 111", "no row '111'; did you mean 1111"),
         (f"run {NMT_SELF} --set dropout", "'dropout' is not key=value"),
