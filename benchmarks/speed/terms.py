@@ -9,6 +9,7 @@ sentence lengths and batch sizes: the figures behind the choice in ``models/atte
 from __future__ import annotations
 
 import argparse
+import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -84,10 +85,10 @@ def check_equal(size: Size) -> float:
 
 
 def peak_of(side: str, size: Size) -> int:
-    """Peak memory growth in bytes of one step; run it in a process of its own."""
+    """Peak memory growth in bytes of one step, at least one page; run it in its own process."""
     torch.set_num_threads(size.threads)
     small = Size(1, 8, size.heads, size.dim, size.threads)
-    return peak_growth(worker(side, small), worker(side, size))
+    return max(peak_growth(worker(side, small), worker(side, size)), mmap.PAGESIZE)
 
 
 def compare(size: Size, rounds: int) -> list[Comparison]:

@@ -80,3 +80,8 @@ def test_kernel_paths_are_timed_at_every_size(
 def test_sizes_that_do_not_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_benchmark(terms.main, ["--dim=10", "--heads=4"]) == 2
     assert "--heads must divide --dim" in capsys.readouterr().err
+
+
+def test_a_step_too_small_to_be_seen_counts_as_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "peak_growth", lambda *_: 0)
+    assert terms.peak_of(terms.OURS, terms.Size(1, 8, 2, 16, 1)) > 0
