@@ -420,7 +420,7 @@ def test_a_checkpoint_that_fairseq_just_wrote(tmp_path: Path) -> None:
     model = Translator(config).eval()
     model.load_state_dict(state)
 
-    from fairseq import checkpoint_utils
+    from fairseq import checkpoint_utils  # type: ignore[import-not-found]
 
     with torch.serialization.safe_globals([argparse.Namespace]):
         (theirs,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)])
