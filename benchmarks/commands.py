@@ -71,12 +71,14 @@ def status(options: Options, words: list[str]) -> int:
     """`attnbench status`."""
     from ..results import Store
     from .grid import choose_rows, load_grid
-    from .status import grid_status, status_table, summary
+    from .status import chosen_dataset, grid_status, nothing_there, status_table, summary
 
-    grid = load_grid(options.grid)
-    dataset = options.data or grid.dataset(options.preset)
+    grid, store = load_grid(options.grid), Store(options.out)
+    dataset = chosen_dataset(grid, options.data, options.preset, store)
     rows = choose_rows(grid, options.rows)
-    cells = grid_status(grid, dataset, options.preset, Store(options.out), options.seeds, rows)
+    cells = grid_status(grid, dataset, options.preset, store, options.seeds, rows)
+    if all(cell.status == "missing" and not cell.line for cell in cells):
+        print(f"attnbench: {nothing_there(grid, dataset, options.preset, store)}", file=sys.stderr)
     if options.json:
         return _print_json([cell.as_json() for cell in cells])
     return _show(status_table(cells), f"{grid.grid}, {dataset}.{options.preset}: {summary(cells)}")
@@ -86,13 +88,16 @@ def table(options: Options, words: list[str]) -> int:
     """`attnbench table`."""
     from ..results import ResultTable, Store
     from .grid import choose_rows, load_grid
+    from .status import chosen_dataset, nothing_there
     from .table import table_spec
 
-    grid = load_grid(options.grid)
-    dataset = options.data or grid.dataset(options.preset)
+    grid, store = load_grid(options.grid), Store(options.out)
+    dataset = chosen_dataset(grid, options.data, options.preset, store)
     rows = choose_rows(grid, options.rows) if options.rows else grid.rows
     spec = table_spec(grid, dataset, options.preset, options.seeds, rows)
-    records = Store(options.out).records(grid.grid, dataset, options.preset)
+    records = store.records(grid.grid, dataset, options.preset)
+    if not records:
+        records.warnings.append(nothing_there(grid, dataset, options.preset, store))
     for warning in records.warnings:
         print(f"attnbench: {warning}", file=sys.stderr)
     shown = {row.row for row in rows}
@@ -154,7 +159,7 @@ class _Output(Console):
 def _show(*things: RenderableType) -> int:
     """Print tables and lines; into a file or pipe they are as wide as they need."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 240
-    console = _Output(width=width, highlight=False, markup=False)
+    console = _Output(width=width, highlight=False, markup=False, emoji=False)
     for thing in things:
         console.print(thing, soft_wrap=isinstance(thing, str))
     return 0

@@ -9,6 +9,7 @@ from typing import Any
 from ..datamodules.card import DataCard, check
 from ..datamodules.demo.translation import write_translation_demo
 from ..datamodules.translation_config import TranslationDataConfig
+from ..tasks.settings import resolve
 from .errors import UsageError, nearest
 from .settings import parse_settings
 
@@ -24,10 +25,10 @@ def write_demo(task: str, root: Path) -> Path:
 
 
 def check_data(dataset: str, root: Path, settings: Sequence[str]) -> DataCard:
-    """Read all of a data set as training would. Raises UsageError, DataError."""
-    known = TranslationDataConfig.model_fields
+    """Read all of a data set as training would. Raises UsageError, ConfigError, DataError."""
     values: dict[str, Any] = parse_settings(settings)
-    for name in values:
-        if name not in known:
-            raise UsageError(f"no data setting is called {name!r}{nearest(name, known)}")
+    for name, given in {"dataset": "after `check`", "root": "with --root"}.items():
+        if name in values:
+            raise UsageError(f"data check: {name} is given {given}, not as a setting")
+    resolve(TranslationDataConfig, {**values, "dataset": dataset, "root": root})
     return check(dataset, root, **values)

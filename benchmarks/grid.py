@@ -10,12 +10,15 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from ..results import Published, PublishedTable
+from .columns import column
 from .errors import GridError, UsageError, nearest
 
 GRIDS = Path(__file__).with_name("grids")
 SHARED_PRESETS = GRIDS / "presets"
 
 Settings = dict[str, Any]
+
+_MOST_NODES = 100_000
 
 
 class _Section(BaseModel):
@@ -109,8 +112,11 @@ def find_grid(name: str) -> Path:
     if name in shipped:
         return shipped[name]
     path = Path(name)
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except OSError as error:
+        raise GridError(f"can't read {name}: {(error.strerror or str(error)).lower()}") from None
     if path.suffix in (".yaml", ".yml"):
         raise GridError(f"there is no file {name}; give the path of a grid, or a name that "
                         "`attnbench list grids` shows")  # fmt: skip
@@ -137,6 +143,7 @@ def load_grid(name: str) -> Grid:
     if not grid.preset_names:
         raise GridError(f"{file}: there is no preset; give presets or presets_from")
     _check_rows(grid)
+    _check_metrics(grid)
     _check_published(grid)
     return grid
 
@@ -176,8 +183,10 @@ def read_yaml(file: Path) -> dict[str, Any]:
     """A YAML file that holds a mapping. Raises GridError, also where a key stands twice."""
     try:
         text = file.read_text(encoding="utf-8")
-        _refuse_repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader), file)
+        _check_nodes(yaml.compose(text, Loader=yaml.SafeLoader), file)
         values = yaml.safe_load(text)
+    except GridError:
+        raise
     except OSError as error:
         raise GridError(f"can't read {file}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
@@ -186,25 +195,44 @@ def read_yaml(file: Path) -> dict[str, Any]:
         raise GridError(f"{file} isn't YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise GridError(f"{file} is nested too deeply for a grid") from None
+    except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as error:
+        # what the constructors of numbers and dates raise
+        raise GridError(f"{file} holds a number or date that isn't one: {error}") from None
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise GridError(f"{file} must hold keys such as grid:, task: and rows:")
     return values
 
 
-def _refuse_repeated_keys(node: yaml.Node | None, file: Path) -> None:
-    """YAML keeps the last of two equal keys; a row would silently lose a setting."""
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_repeated_keys(item, file)
-    if not isinstance(node, yaml.MappingNode):
-        return
+def _check_nodes(root: yaml.Node | None, file: Path) -> None:
+    """Refuse what YAML would load in silence, or never finish loading.
+
+    Of two equal keys it keeps the last, so a row would lose a setting; and a few aliases of
+    aliases stand for any number of values.
+    """
+    waiting = [root] if root is not None else []
+    number = 0
+    while waiting:
+        node = waiting.pop()
+        number += 1
+        if number > _MOST_NODES:
+            raise GridError(f"{file} holds more than {_MOST_NODES:,} values, counting what "
+                            "its aliases stand for")  # fmt: skip
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        if isinstance(node, yaml.MappingNode):
+            _check_keys([key for key, _ in node.value], file)
+            waiting += [value for _, value in node.value]
+
+
+def _check_keys(keys: Sequence[yaml.Node], file: Path) -> None:
     seen: set[str] = set()
-    for key, value in node.value:
+    for key in keys:
+        place = f"{file}, line {key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode):
+            raise GridError(f"{place}: a key must be one word, not a list or a mapping")
         if key.value in seen:
-            line = key.start_mark.line + 1
-            raise GridError(f"{file}, line {line}: the key {key.value!r} stands twice; keep one")
-        seen.add(str(key.value))
-        _refuse_repeated_keys(value, file)
+            raise GridError(f"{place}: the key {key.value!r} stands twice; keep one")
+        seen.add(key.value)
 
 
 def _first_problem(error: ValidationError, values: Mapping[str, Any]) -> str:
@@ -230,6 +258,20 @@ def _check_rows(grid: Grid) -> None:
         seen.add(row.row)
     if not grid.runnable:
         raise GridError(f"{grid.file}: every row is a reference, so there is nothing to run")
+
+
+def _check_metrics(grid: Grid) -> None:
+    for name in grid.metrics:
+        _check_metric(grid, "metrics", name)
+    for name in grid.published.metrics if grid.published else ():
+        _check_metric(grid, "published.metrics", name)
+
+
+def _check_metric(grid: Grid, place: str, name: str) -> None:
+    try:
+        column(name)
+    except UsageError as error:
+        raise GridError(f"{grid.file}: {place}: {error}") from None
 
 
 def _check_published(grid: Grid) -> None:

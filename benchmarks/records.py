@@ -39,24 +39,25 @@ def finish_record(store: Store, cell: Cell, begun: dict[str, Any], **outcome: An
     return record
 
 
-def make_room(store: Store, cell: Cell, *, failed: bool = False) -> None:
+def make_room(store: Store, cell: Cell, *, failed: bool = False) -> Path | None:
     """Set the results of a done run aside if they are other settings', or if the new run failed.
 
     Its record, weights and predictions get the hash of its settings into their names; tables
-    don't read them there.
+    don't read them there. Gives the record's new path, None where there was nothing to keep.
     """
     try:
         old = store.read(cell.grid, cell.dataset, cell.preset, cell.row, cell.seed)
     except StoreError:
-        return  # a record that can't be read is set aside when the new one is written
+        return None  # a record that can't be read is set aside when the new one is written
     if old is None or old.status != "done":
-        return
+        return None
     if old.config_hash == cell.config_hash and not failed:
-        return
+        return None
     folder = store.path(cell).parent
     for path in (folder / WEIGHTS, folder / PREDICTIONS, store.path(cell)):
         if path.exists():
             path.replace(set_aside_as(path, old.config_hash))
+    return set_aside_as(store.path(cell), old.config_hash)
 
 
 def set_aside_as(path: Path, config_hash: str) -> Path:

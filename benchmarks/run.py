@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..tasks.errors import Diverged
 from .callbacks import Clock, Report, SaveCheckpoints
 from .cell import Cell
 from .checkpoints import Checkpoints, WholeFiles
-from .events import Advanced, Emit
+from .events import Advanced, Emit, Note
 from .peak import peak_bytes, reset_peak
 from .records import PREDICTIONS, WEIGHTS, begin_record, finish_record, make_room
 from .runlog import RunLog, one_line
@@ -38,12 +38,15 @@ class RunOptions:
     """How cells are run, none of which changes a result.
 
     `command` is what the user typed, for the record. `worker` numbers the processes of one run;
-    with several GPUs it chooses one.
+    with several GPUs it chooses one. `anew`: don't go on from a cell's checkpoints. `readable`:
+    the cells whose data could be read; filled by `run_cell`, by each process for itself.
     """
 
     command: str = ""
     keep_checkpoints: bool = False
     worker: int = 0
+    anew: bool = False
+    readable: set[str] = field(default_factory=set, compare=False)
 
 
 def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRecord:
@@ -53,8 +56,9 @@ def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRe
     reason. The caller holds the cell's lock.
 
     Raises:
-        DataError: the data can't be read; that holds for other cells too.
-        StoreError: a file can't be written, e.g. a full disk; the same.
+        DataError: the data can't be read, nor could those of an earlier cell; where they could,
+            the cell has failed.
+        StoreError: a file can't be written, e.g. a full disk; that holds for other cells too.
         Interrupted: passed through; the next run goes on from the newest checkpoint.
     """
     begun = begin_record(cell, options.command)
@@ -67,8 +71,10 @@ def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRe
         try:
             outcome = run.execute()
         except (DataError, StoreError) as error:
-            log.write(f"stopped: {error}")
-            raise
+            if isinstance(error, StoreError) or not options.readable:
+                log.write(f"stopped: {error}")
+                raise
+            outcome = {"status": "failed", "reason": " ".join(str(error).split())}
         except Diverged as error:
             outcome = {"status": "diverged", "reason": str(error)}
             run.checkpoints.remove()
@@ -76,6 +82,10 @@ def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRe
             _raise_if_disk_full(error, folder)
             log.write(traceback.format_exc())
             outcome = {"status": "failed", "reason": one_line(error)}
+        kept = make_room(store, cell, failed=outcome["status"] != "done")
+        if kept is not None:
+            log.write(f"the finished record is kept as {kept.name}")
+            emit(Note(f"{cell.name}: the finished record is kept as {kept}"))
         record = finish_record(store, cell, begun, **outcome)
         if record.status == "done" and not options.keep_checkpoints:
             run.checkpoints.remove()
@@ -114,6 +124,7 @@ class _Run:
         device = trainer.strategy.root_device
         reset_peak(device)
         resume = self._where_to_go_on(fingerprint)
+        self.options.readable.add(self.cell.name)
         prepared = time.monotonic()
         self._phase("training")
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
@@ -174,10 +185,13 @@ class _Run:
 
     def _where_to_go_on(self, fingerprint: Mapping[str, str]) -> str | None:
         """The newest checkpoint that can be read, if this cell was begun before."""
+        if self.options.anew and self.checkpoints.all():
+            self.log.write("starting anew, without the checkpoints that lay here")
+            self.checkpoints.remove()
         if not self.checkpoints.belong_to(_of_training(fingerprint)):
             raise DataError(
                 f"{self.cell.name} was begun on other training data: give the --root it was begun "
-                f"with, or remove {self.checkpoints.folder} to start anew"
+                "with, or start anew with --only all (--again for train)"
             )
         path, broken = self.checkpoints.newest_readable()
         for damaged in broken:
@@ -193,7 +207,11 @@ class _Run:
             self.log.write(f"{damaged.name} can't be read and is left out of the average")
             damaged.unlink(missing_ok=True)
         paths = self.checkpoints.last(self.config.average_last)
-        module.load_state_dict(average_checkpoints(paths))
+        average = average_checkpoints(paths)
+        for name, _ in module.named_parameters():
+            if not average[name].isfinite().all():
+                raise Diverged(f"the averaged weights {name} hold numbers that aren't finite")
+        module.load_state_dict(average)
         self.log.write(f"averaged {', '.join(path.name for path in paths)}")
 
     def _save_outputs(self, module: nn.Module, predictions: list[str]) -> None:

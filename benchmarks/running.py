@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
+
+from rich.console import Console
 
 from ..results import RunRecord, Store, StoreError
 from ..results.how import public_command
@@ -79,10 +82,12 @@ def _run(
     run_options = RunOptions(
         command=public_command(shlex.join(["attnbench", *words])),
         keep_checkpoints=options.keep_checkpoints,
+        anew=only == "all",
     )
     notes: list = []
     chosen = choose(cells, store, only, notes.append)  # type: ignore[arg-type]
-    with interruptible(), Display(len(chosen), jobs, known) as display:
+    console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+    with interruptible(), Display(len(chosen), jobs, known, console) as display:
         for note in notes:
             display(note)
         return run_jobs(chosen, store, run_options, display, jobs)
@@ -94,8 +99,8 @@ def _train_cell(options: argparse.Namespace) -> Cell:
     given = parse_settings(options.settings)
     row = given.pop("row", None)
     seed = given.pop("seed", "0")
-    if not str(seed).isdecimal():
-        raise UsageError(f"seed={seed!r} is not a number from 0 on")
+    if not re.fullmatch("[0-9]{1,10}", str(seed)) or int(seed) >= 2**32:
+        raise UsageError(f"seed={seed} is not a seed, a number from 0 to 2^32 - 1")
     settings: Settings = {"dataset": "demo"}
     if options.preset is not None:
         presets = shared_presets(entry.name, "train")

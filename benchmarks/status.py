@@ -11,7 +11,9 @@ from typing import Any
 
 from rich.table import Table
 
+from ..datamodules.registry import DATASETS
 from ..results import Store, StoreError
+from .errors import UsageError, nearest
 from .grid import Grid, Row
 from .lock import is_locked
 from .runlog import last_line
@@ -33,6 +35,29 @@ class CellStatus:
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+
+def chosen_dataset(grid: Grid, dataset: str | None, preset: str, store: Store) -> str:
+    """The data set to look at: `dataset`, else what the preset or the grid names.
+
+    Raises UsageError where the preset or data set is neither known nor found among the records.
+    """
+    recorded = dataset is not None and bool(store.records(grid.grid, dataset, preset))
+    if preset not in grid.preset_names and not recorded:
+        names = grid.preset_names
+        hint = nearest(preset, names, otherwise=f"; it has {', '.join(names)}")
+        raise UsageError(f"{grid.grid} has no preset {preset!r}{hint}")
+    dataset = dataset or grid.dataset(preset)
+    known = [entry.name for entry in DATASETS.values() if grid.task in entry.tasks]
+    if dataset not in known and not recorded:
+        hint = nearest(dataset, known, otherwise=f"; there are {', '.join(known)}")
+        raise UsageError(f"{grid.task} has no data set {dataset!r}{hint}")
+    return dataset
+
+
+def nothing_there(grid: Grid, dataset: str, preset: str, store: Store) -> str:
+    """What is said where no cell was ever begun."""
+    return f"there are no records of {grid.grid}, {dataset}.{preset}, in {store.out}"
 
 
 def grid_status(
