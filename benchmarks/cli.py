@@ -66,7 +66,7 @@ def _say(text: str) -> None:
 
 def _of_the_system(error: OSError) -> str:
     reason = (error.strerror or str(error) or type(error).__name__).lower()
-    if error.filename is None:
+    if not isinstance(error.filename, str | bytes):
         return f"can't go on reading or writing: {reason}"
     return f"can't use {os.fsdecode(error.filename)}: {reason}"
 
