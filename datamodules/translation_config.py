@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class TranslationDataConfig(BaseModel):
@@ -16,7 +16,7 @@ class TranslationDataConfig(BaseModel):
     so that `subword`, `vocabulary_size` and `dictionary` have no effect on it).
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     dataset: str = Field("demo", description="name of the data set, as in `list datasets`")
     root: Path | None = Field(
@@ -33,7 +33,7 @@ class TranslationDataConfig(BaseModel):
     reader: Literal["own", "fairseq"] = Field(
         "own", description="who reads fairseq-preprocessed folders; both give the same ids"
     )
-    subword: str = Field(
+    subword: str | Path = Field(
         "learn",
         description="learn (byte-level BPE on both sides of training), none (words), or the path "
         "of subword-nmt codes or of a sentencepiece .model",
@@ -60,6 +60,21 @@ class TranslationDataConfig(BaseModel):
         None, description="name of the test split where there are several"
     )
     seed: int = Field(1, ge=0, description="seed of the batches' order")
+
+    @field_validator("subword")
+    @classmethod
+    def _path_as_path(cls, given: str | Path) -> str | Path:
+        # As a path, it counts by its file name alone wherever configs are compared.
+        return given if given in ("learn", "none") else Path(given)
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> Self:
+        if self.source_language == self.target_language:
+            raise ValueError(
+                f"source_language and target_language are both {self.source_language!r}; "
+                "give two different languages"
+            )
+        return self
 
     @property
     def languages(self) -> tuple[str, str]:

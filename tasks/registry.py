@@ -58,8 +58,17 @@ def _translation_data(config: TranslationConfig) -> TranslationData:
 
 
 def _translation(config: TranslationConfig, data: TranslationData) -> TranslationTask:
+    import torch
+
     from .translation import TranslationTask
 
+    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    found["gpu"] = any(found.values())
+    if not found.get(config.accelerator, True):
+        raise ConfigError(
+            f"accelerator={config.accelerator}, but this machine has no such device: use "
+            "accelerator=auto or accelerator=cpu"
+        )
     if config.share_embeddings == "all" and data.source_vocabulary != data.target_vocabulary:
         raise ConfigError(
             "share_embeddings=all needs one dictionary for both languages, but these data have "

@@ -30,7 +30,7 @@ def resolve(config: type[ConfigT], settings: Mapping[str, Any]) -> ConfigT:
         return config(**settings)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name = str(first["loc"][0]) if first["loc"] else ""  # further parts name types
         message = first["msg"].removeprefix("Value error, ")
         given = f"{name}={settings[name]!r}: " if name in settings else ""
         raise ConfigError(f"{given}{message[:1].lower()}{message[1:]}") from None

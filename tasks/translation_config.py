@@ -41,7 +41,9 @@ class TranslationConfig(TranslationDataConfig):
     positions: Literal["relative", "sinusoidal", "sinusoidal-fairseq"] = "relative"
 
     # Optimisation: Adam, section 5.3.
-    max_steps: int = Field(100_000, ge=1, description="updates; the paper's base model has 100k")
+    max_steps: int = Field(
+        100_000, ge=1, le=10**9, description="updates; the paper's base model has 100k"
+    )
     learning_rate: float | None = Field(
         None, gt=0, description="at its peak; none: the paper's dim^-0.5 * warmup_steps^-0.5"
     )
@@ -75,12 +77,24 @@ class TranslationConfig(TranslationDataConfig):
 
     # The machine; can't change what is computed except in the last bits.
     threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
-    accelerator: str = Field("auto", description="lightning's: auto, cpu, gpu, …")
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"] = "auto"
 
     @field_validator("encoder_self", "decoder_self", "cross")
     @classmethod
     def _canonical(cls, spec: str) -> str:
         return str(parse_spec(spec))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TranslationConfig:
+        if self.max_length_ratio == 0 and self.max_length_extra == 0:
+            raise ValueError(
+                "max_length_ratio=0 and max_length_extra=0 leave no room for an output; raise one"
+            )
+        if self.precision == "16-mixed" and self.accelerator == "cpu":
+            raise ValueError(
+                "precision=16-mixed needs a GPU; with accelerator=cpu choose bf16-mixed or 32-true"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits_the_width(self) -> TranslationConfig:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from attnbench.results import config_hash
 from attnbench.tasks.errors import ConfigError
 from attnbench.tasks.settings import resolve
 from attnbench.tasks.translation_config import TranslationConfig
@@ -18,6 +19,18 @@ from attnbench.tasks.translation_config import TranslationConfig
         ({"encoder_self": "dott"}, ["dott", "did you mean dot"]),
         ({"encoder_self": 110}, ["encoder_self=110", "string"]),
         ({"positions": "absolute"}, ["positions='absolute'", "relative"]),
+        (
+            {"dim": 40, "heads": 4, "encoder_self": "dynamic(groups=12)"},
+            ["encoder_self='dynamic(groups=12)'", "12 groups don't divide the width 40"],
+        ),
+        ({"length_alpha": float("nan")}, ["length_alpha=nan", "finite"]),
+        ({"clip_norm": float("inf")}, ["clip_norm=inf", "finite"]),
+        ({"accelerator": "abacus"}, ["accelerator='abacus'", "'cpu'"]),
+        ({"max_length_ratio": 0, "max_length_extra": 0}, ["max_length_ratio=0", "raise one"]),
+        ({"max_steps": 10**10}, ["max_steps=10000000000", "1000000000"]),
+        ({"precision": "16-mixed", "accelerator": "cpu"}, ["precision=16-mixed", "bf16-mixed"]),
+        ({"source_language": "de", "target_language": "de"}, ["both 'de'", "two different"]),
+        ({"subword": 3}, ["subword=3: ", "string"]),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(settings, words):
@@ -40,3 +53,17 @@ def test_defaults_are_transformer_base():
     assert (config.dim, config.ffn_dim, config.heads) == (512, 2048, 8)
     assert (config.encoder_layers, config.decoder_layers) == (6, 6)
     assert (config.beam, config.length_alpha, config.average_last) == (4, 0.6, 5)
+
+
+def test_a_spec_must_fit_the_width_that_is_set_and_no_other():
+    resolve(TranslationConfig, {"dim": 48, "heads": 4, "encoder_self": "dynamic(groups=12)"})
+    with pytest.raises(ConfigError, match="heads=12 doesn't divide dim=512"):
+        resolve(TranslationConfig, {"heads": 12})
+
+
+def test_a_path_of_subwords_counts_by_its_file_name():
+    def hashed(subword: str) -> str:
+        return config_hash(resolve(TranslationConfig, {"subword": subword}).model_dump())
+
+    assert hashed("a/codes") == hashed("b/codes") != hashed("b/other")
+    assert resolve(TranslationConfig, {}).subword == "learn"

@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from attnbench.datamodules.translation import TranslationData
-from attnbench.tasks.errors import Diverged
+from attnbench.tasks.errors import ConfigError, Diverged
 from attnbench.tasks.registry import TASKS
 from attnbench.tasks.settings import resolve
 from attnbench.tasks.translation import TranslationTask
 from attnbench.tasks.translation_config import TranslationConfig
+from tests.datamodules.fairseq_files import SENTENCES, write_folder
 
 TINY = {
     "dataset": "demo",
@@ -114,3 +115,21 @@ def test_dropout_depends_on_seed_and_step_alone(data):
         return losses
 
     assert first_losses(False) == first_losses(True)
+
+
+def test_one_embedding_needs_one_dictionary(tmp_path):
+    root = write_folder(tmp_path, train=SENTENCES, valid=SENTENCES, test=SENTENCES)
+    _task(TranslationData(resolve(TranslationConfig, {**TINY, "root": root})))
+    equally_large = "the 3\nboat 3\n, 2\nmadeupword0000 0\n"
+    for symbols in (equally_large, "the 3\nhouse 3\n, 2\na 1\nb 1\n"):
+        (root / "dict.en.txt").write_text(symbols)
+        two = TranslationData(resolve(TranslationConfig, {**TINY, "root": root}))
+        with pytest.raises(ConfigError, match="use share_embeddings=decoder"):
+            _task(two)
+        _task(two, share_embeddings="decoder")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_an_accelerator_that_is_not_there(data):
+    with pytest.raises(ConfigError, match="accelerator=cuda, but this machine"):
+        _task(data, accelerator="cuda")
