@@ -46,8 +46,10 @@ def load_encoded(entry: Path) -> CachedText | None:
     try:
         meta = json.loads((entry / _META).read_text(encoding="utf-8"))
         vocabulary = Vocabulary.from_file(entry / _DICTIONARY)
-        source, target = (_load(entry, side) for side in _SIDES)
-    except (OSError, ValueError, EOFError):  # DataError and JSON's errors are ValueErrors
+        source, target = (_load(entry, side, len(vocabulary)) for side in _SIDES)
+    except (OSError, ValueError, EOFError, RecursionError):  # DataError is a ValueError
+        return None
+    if not isinstance(meta, dict) or len(source) != len(target):
         return None
     return CachedText(source, target, vocabulary, meta)
 
@@ -77,7 +79,8 @@ def save_encoded(
         (work / _META).write_text(json.dumps(meta), encoding="utf-8")
         for path in work.iterdir():
             _flush(path)
-        if entry.exists() and load_encoded(entry) is None:
+        found = load_encoded(entry)
+        if entry.exists() and (found is None or found.meta != meta):
             shutil.rmtree(entry)
         with contextlib.suppress(OSError):  # another process was first
             os.rename(work, entry)
@@ -90,14 +93,19 @@ def save_encoded(
     finally:
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
-    return written or CachedText(source, target, vocabulary, meta)
+    if written is None or written.meta != meta:
+        return CachedText(source, target, vocabulary, meta)
+    return written
 
 
-def _load(entry: Path, side: str) -> TokenStore:
+def _load(entry: Path, side: str, vocabulary_size: int) -> TokenStore:
     ids = np.load(entry / f"{side}.ids.npy", mmap_mode="r", allow_pickle=False)
     lengths = np.load(entry / f"{side}.lengths.npy", allow_pickle=False)
-    if int(lengths.sum()) != len(ids):
+    whole = all(array.ndim == 1 and array.dtype.kind in "iu" for array in (ids, lengths))
+    if not whole or int(lengths.sum()) != len(ids) or lengths.min(initial=1) < 1:
         raise ValueError("ids and lengths don't belong together")
+    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < vocabulary_size:
+        raise ValueError("ids outside of the vocabulary")
     return store_of(ids, lengths)
 
 

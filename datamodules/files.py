@@ -8,6 +8,7 @@ import os
 import tempfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -83,9 +84,24 @@ def _empty(path: Path) -> str:
     return f"{path} is empty; expected one sentence a line."
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of the system inside the block into a DataError that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{error.filename or path} can't be read: {error.strerror or error}."
+        ) from error
+
+
 def sha256_file(path: Path) -> str:
-    """Give the hexadecimal SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
+    """Give the hexadecimal SHA-256 of a file's bytes.
+
+    Raises:
+        DataError: the file can't be read.
+    """
+    with reading(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from .corpus import IdCorpus, TextCorpus
 from .errors import DataError
 from .fairseq_data import FairseqData, is_fairseq
+from .files import reading
 from .parallel_text import ParallelText, holds_text
 from .registry import DatasetEntry, dataset_entry
 from .translation_config import TranslationDataConfig
@@ -17,16 +18,18 @@ def open_corpus(config: TranslationDataConfig, root: Path) -> TextCorpus | IdCor
     """Open the folder of a translation set, whatever the published layout is.
 
     Raises:
-        DataError: unknown data set, missing folder, or nothing in it that can be read.
+        DataError: unknown data set, missing or unreadable folder, or nothing in it that can be
+            read.
     """
     entry = dataset_entry(config.dataset)
-    if not root.is_dir():
-        what = "is a file" if root.exists() else "does not exist"
-        raise DataError(
-            f"The data folder {root} {what}; give the folder of {entry.name} as root "
-            f"(from {entry.source})."
-        )
-    corpus = _open(config, entry, root)
+    with reading(root):
+        if not root.is_dir():
+            what = "is a file" if root.exists() else "does not exist"
+            raise DataError(
+                f"The data folder {root} {what}; give the folder of {entry.name} as root "
+                f"(from {entry.source})."
+            )
+        corpus = _open(config, entry, root)
     if config.test_split is not None:
         if config.test_split not in corpus.tests:
             raise DataError(

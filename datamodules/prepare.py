@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .cache import load_encoded, save_encoded
+from .cache import CachedText, load_encoded, save_encoded
 from .corpus import IdCorpus, TextCorpus, find_split
 from .errors import DataError
-from .files import sha256_file
+from .files import reading, sha256_file
 from .moses import TextStyle, detect_style
 from .store import StoreBuilder, TokenStore
 from .subword import LearnedBpe, Subword, Words, detect_marker, read_subword
@@ -137,10 +137,8 @@ def prepare_text(
     if config.cache is not None:
         entry = config.cache / _cache_key(config, corpus, split, given)
         cached = load_encoded(entry)
-        if cached is not None:
-            subword = _subword_again(config, cached.meta, given)
-            style = TextStyle(**cached.meta["style"])
-            codec = Codec(subword, style, cached.vocabulary, cached.vocabulary)
+        codec = _codec_again(cached, given) if cached is not None else None
+        if cached is not None and codec is not None:
             return codec, lambda: (cached.source, cached.target)
 
     def pairs() -> Iterator[tuple[str, str]]:
@@ -163,7 +161,9 @@ def prepare_text(
 def _given_subword(config: TranslationDataConfig) -> Subword | None:
     if config.subword in ("learn", "none"):
         return None
-    return read_subword(Path(config.subword))
+    path = Path(config.subword)
+    with reading(path):
+        return read_subword(path)
 
 
 def _look_at(
@@ -192,10 +192,18 @@ def _make_subword(
     return LearnedBpe.learn((line for pair in pairs() for line in pair), config.vocabulary_size)
 
 
-def _subword_again(config: TranslationDataConfig, meta: dict, given: Subword | None) -> Subword:
-    if given is not None:
-        return given
-    return LearnedBpe(meta["bpe"]) if "bpe" in meta else Words(meta["marker"])
+def _codec_again(cached: CachedText, given: Subword | None) -> Codec | None:
+    """Make the codec of a cache entry; None if its description is damaged or not ours."""
+    meta = cached.meta
+    try:
+        again = LearnedBpe(meta["bpe"]) if "bpe" in meta else Words(meta["marker"])
+        style = TextStyle(**meta["style"])
+    except Exception:  # the tokenizer's library raises bare ones
+        return None
+    words = "bpe" in meta or meta["marker"] is None or isinstance(meta["marker"], str)
+    if not words or style.kind not in ("raw", "moses") or not isinstance(style.why, str):
+        return None
+    return Codec(given or again, style, cached.vocabulary, cached.vocabulary)
 
 
 def _make_vocabulary(

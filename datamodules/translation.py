@@ -72,7 +72,7 @@ class TranslationData(LightningDataModule):
         corpus = self._corpus
         if _holds_ids(corpus):
             ids = cast(IdCorpus, corpus)
-            return prepare_ids(self.config, ids), lambda: ids.stores(self._find("train"))
+            return prepare_ids(self.config, ids), lambda: ids.stores(self.find("train"))
         return prepare_text(self.config, cast(TextCorpus, corpus), self.root)
 
     @property
@@ -113,13 +113,18 @@ class TranslationData(LightningDataModule):
         Raises:
             DataError: there is no such split, or a file of it can't be read.
         """
-        name = self._find(split)
+        name = self.find(split)
         if name not in self._splits:
             training = name == self._corpus.training
             self._splits[name] = self._read_training(name) if training else self._read(name)
         return self._splits[name]
 
-    def _find(self, split: str) -> str:
+    def find(self, split: str) -> str:
+        """Give the name on disk of ``train``, ``val``, ``test`` or a split's own name.
+
+        Raises:
+            DataError: there is no such split.
+        """
         return find_split(self._corpus, split, self.root)
 
     def _read_training(self, name: str) -> Encoded:

@@ -60,7 +60,15 @@ class HuggingFaceText:
             for batch in opened.iter(batch_size=_ROWS_AT_ONCE):
                 for row in batch["translation"]:
                     rows += 1
-                    yield _one_line(row[source]), _one_line(row[target])
+                    if not isinstance(row, dict):
+                        raise DataError(self._no_text(split, rows, row))
+                    pair = row[source], row[target]
+                    for side in pair:
+                        if not isinstance(side, str | None):
+                            raise DataError(self._no_text(split, rows, side))
+                    yield _one_line(pair[0]), _one_line(pair[1])
+        except DataError:
+            raise
         except (ValueError, OSError) as error:  # what Arrow raises on damaged files
             raise DataError(
                 f"{self._root}, split {split}: damaged after row {rows} ({_short(error)}); "
@@ -68,6 +76,12 @@ class HuggingFaceText:
             ) from error
         if not rows:
             raise DataError(f"{self._root}, split {split}: has no rows.")
+
+    def _no_text(self, split: str, row: int, found: object) -> str:
+        return (
+            f"{self._root}, split {split}: the translation in row {row} is {found!r:.40} instead "
+            "of text; correct or remove the row."
+        )
 
     def _open(self, split: str) -> Any:
         if split not in self._sets:
@@ -128,12 +142,14 @@ def _find_shards(root: Path, languages: tuple[str, str]) -> dict[str, list[Path]
 
 
 def _open_shards(paths: list[Path]) -> Any:
-    """Open the files of one split: Arrow memory-mapped, Parquet as a stream without a cache."""
-    from datasets import Dataset, concatenate_datasets, load_dataset, load_from_disk
+    """Open the files of one split: Arrow memory-mapped, Parquet as a stream without a cache.
+
+    Only classes that read local files are used: `load_dataset` would ask the hub, too.
+    """
+    from datasets import Dataset, IterableDataset, concatenate_datasets, load_from_disk
 
     if paths[0].suffix == ".parquet":
-        names = [str(path) for path in paths]
-        return load_dataset("parquet", data_files={"all": names}, split="all", streaming=True)
+        return IterableDataset.from_parquet([str(path) for path in paths])
     if (paths[0].parent / "state.json").is_file():
         return load_from_disk(str(paths[0].parent))
     return concatenate_datasets([Dataset.from_file(str(path)) for path in paths])

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 from ..errors import DataError
+from ..files import reading
 from .grammar import draw_pair
 
 _LANGUAGES = ("en", "de")
@@ -35,21 +36,41 @@ def write_translation_demo(
         The folder.
 
     Raises:
-        DataError: the folder holds something else, or can't be written, or more pairs are wanted
-            than the grammar gives.
+        DataError: the folder holds something else, is the current one, can't be read or written,
+            or more pairs are wanted than the grammar gives.
     """
     root = Path(root)
     contents = _contents(seed, {"train": train, "val": val, "test": test})
-    if root.exists():
-        if not root.is_dir():
-            raise DataError(f"{root} is a file; give a folder for the demo data.")
-        if _holds(root, contents):
+    with reading(root):
+        if _is_there(root, contents):
             return root
-        if any(root.iterdir()):
+        place = root.resolve()
+        if place == Path.cwd():  # it would be replaced under the user's shell
             raise DataError(
-                f"{root} is not empty and holds other files than this demo; give an empty or a "
-                "new folder."
+                f"{root} is the current folder; give a new folder in it, such as demo, as root."
             )
+    _write(place, contents)
+    return root
+
+
+def _is_there(root: Path, contents: dict[str, str]) -> bool:
+    """Tell whether the demo lies there already; refuse a place that holds something else."""
+    if not root.exists():
+        return False
+    if not root.is_dir():
+        raise DataError(f"{root} is a file; give a folder for the demo data.")
+    if _holds(root, contents):
+        return True
+    if any(root.iterdir()):
+        raise DataError(
+            f"{root} is not empty and holds other files than this demo; give an empty or a "
+            "new folder."
+        )
+    return False
+
+
+def _write(root: Path, contents: dict[str, str]) -> None:
+    """Write the files beside the folder, and put them in its place."""
     work = None
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +87,6 @@ def write_translation_demo(
     finally:
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
-    return root
 
 
 def _contents(seed: int, sizes: dict[str, int]) -> dict[str, str]:

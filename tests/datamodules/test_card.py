@@ -37,3 +37,21 @@ def test_check_reads_every_split(tmp_path):
     write_lines(root / "test.de", ["zu kurz"])
     with Sentence("test.en has 3 lines but test.de has 1"):
         check("demo", root)
+
+
+def test_a_missing_split_fails_the_check(tmp_path):
+    for left_out in ("val", "test"):
+        splits = {"train": TRAIN, "val": EVAL, "test": EVAL}
+        del splits[left_out]
+        root = write_corpus(tmp_path / left_out, **splits)
+        with Sentence(f"no split '{left_out}'", "found: train"):
+            check("demo", root, vocabulary_size=300)
+
+
+def test_a_line_that_evaluation_could_not_use_fails_the_check(tmp_path):
+    for split in ("val", "test"):
+        splits = {"train": TRAIN, "val": EVAL, "test": EVAL}
+        splits[split] = [*EVAL, ("word " * 300, "Wort")]
+        root = write_corpus(tmp_path / split, **splits)
+        with Sentence(f"Line 4 of split '{split}'", "max_tokens=200"):
+            check("demo", root, vocabulary_size=300, max_tokens=200)

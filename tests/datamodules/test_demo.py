@@ -126,3 +126,14 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     with Sentence("can't be written", "No space left"):
         write_translation_demo(tmp_path / "demo", train=20, val=3, test=3)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_current_folder_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Sentence("is the current folder", "new folder"):
+        write_translation_demo(Path(), train=20, val=3, test=3)
+    assert write_translation_demo(Path("demo"), train=20, val=3, test=3) == Path("demo")
+    monkeypatch.chdir(tmp_path / "demo")
+    assert write_translation_demo(Path(), train=20, val=3, test=3) == Path()
+    with Sentence("can't be read", "name too long"):
+        write_translation_demo(Path("a" * 300), train=20, val=3, test=3)

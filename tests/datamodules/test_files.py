@@ -4,7 +4,7 @@ import os
 import pytest
 
 from attnbench.datamodules.errors import DataError
-from attnbench.datamodules.files import read_lines, write_atomically
+from attnbench.datamodules.files import read_lines, sha256_file, write_atomically
 from tests.datamodules.writing import Sentence, write_lines
 
 LINES = ["Ein Mädchen schläft.", "", "with\u2028separator\x85inside", "last"]
@@ -84,3 +84,10 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["dict.txt"]
+
+
+def test_a_hash_of_what_cannot_be_read(tmp_path):
+    with Sentence("absent.en can't be read", "No such file"):
+        sha256_file(tmp_path / "absent.en")
+    with Sentence("can't be read", "directory"):
+        sha256_file(tmp_path)

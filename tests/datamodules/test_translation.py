@@ -359,3 +359,43 @@ def test_a_full_disk_while_caching_leaves_nothing(tmp_path, monkeypatch):
     with Sentence("can't be written", "No space left"):
         open_data(root, cache=cache).setup("fit")
     assert list(cache.iterdir()) == []
+
+
+def test_a_folder_that_the_system_refuses(tmp_path):
+    with Sentence("can't be read", "name too long"):
+        open_data(tmp_path / ("a" * 300)).setup("fit")
+    with Sentence("can't be read", "name too long"):
+        root = write_corpus(tmp_path / "data")
+        open_data(root, subword=str(tmp_path / ("a" * 300))).setup("fit")
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        [],
+        {},
+        {"marker": None, "style": {"kind": "raw", "why": "x"}, "bpe": "{}"},
+        {"marker": None, "style": {"kind": "odd", "why": "x"}},
+        {"marker": 3, "style": {"kind": "raw", "why": "x"}},
+        {"marker": None, "style": "raw"},
+    ],
+)
+def test_a_cache_entry_with_a_foreign_description_is_made_again(tmp_path, meta):
+    root, cache = write_corpus(tmp_path / "data"), tmp_path / "cache"
+    expected = collect(open_data(root, cache=cache).train_dataloader())
+    path = next(cache.iterdir()) / "meta.json"
+    written = path.read_bytes()
+    path.write_text(json.dumps(meta))
+    assert collect(open_data(root, cache=cache).train_dataloader()) == expected
+    assert path.read_bytes() == written
+
+
+@pytest.mark.parametrize("wrong", [60_000, 400])
+def test_cached_ids_outside_of_the_vocabulary_are_made_again(tmp_path, wrong):
+    root, cache = write_corpus(tmp_path / "data"), tmp_path / "cache"
+    expected = collect(open_data(root, cache=cache).train_dataloader())
+    path = next(cache.iterdir()) / "source.ids.npy"
+    ids = np.load(path)
+    ids[3] = wrong
+    np.save(path, ids)
+    assert collect(open_data(root, cache=cache).train_dataloader()) == expected

@@ -119,3 +119,28 @@ def test_damaged_files(tmp_path, layout):
     path.write_bytes(path.read_bytes()[:100])
     with Sentence("split train", "copy the set again"):
         list(corpus.pairs("train"))
+
+
+@pytest.mark.parametrize("row", [None, {"de": "c", "en": 5}])
+def test_a_row_without_text_is_named(tmp_path, row):
+    good = {"de": "a", "en": "b"} if row is None else {"de": "a", "en": 1}
+    text = datasets.Value("string" if row is None else "int64")
+    features = datasets.Features({"translation": {"de": datasets.Value("string"), "en": text}})
+    rows = [good, row] if row is None else [{"de": "a", "en": None}, row]
+    train = datasets.Dataset.from_dict({"translation": rows}, features=features)
+    datasets.DatasetDict({"train": train}).save_to_disk(str(tmp_path))
+    with Sentence("split train", "row 2", "instead of text"):
+        list(HuggingFaceText(tmp_path, ("en", "de")).pairs("train"))
+
+
+def test_local_parquet_needs_no_network(tmp_path, monkeypatch):
+    root = as_on_the_hub(tmp_path)
+    asked = []
+
+    def refuse(host, *rest, **options):
+        asked.append(host)
+        raise OSError("no network")
+
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    assert len(list(HuggingFaceText(root, ("en", "de")).pairs("train"))) == len(TRAIN)
+    assert not asked
