@@ -113,7 +113,7 @@ class RunRecord(BaseModel):
             )
         try:
             return cls.model_validate(values)
-        except (ValidationError, TypeError) as error:
+        except Exception as error:  # whatever a damaged file makes of the values
             raise StoreError(f"it isn't a valid run record ({_first_problem(error)})") from None
 
 
@@ -140,7 +140,7 @@ def _finite_metrics(
 
 def _first_problem(error: Exception) -> str:
     if not isinstance(error, ValidationError):
-        return str(error)
+        return str(error) or type(error).__name__
     problem = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(part) for part in problem["loc"])
     return f"{place}: {problem['msg']}" if place else str(problem["msg"])

@@ -67,6 +67,8 @@ def test_a_run_without_result_always_has_a_reason() -> None:
         b'{"schema_version": 1, "metrics": {"bleu": {}}}',
         b'{"schema_version": 1, "metrics": {"bleu": 1' + b"0" * 400 + b"}}",
         b'{"schema_version": 1, "status": []}',
+        b'{"schema_version": 1, "config": ' + b'{"a":' * 500 + b"1" + b"}" * 501,
+        b'{"schema_version": 1, "items": 1' + b"0" * 4000 + b"}",
     ],
 )
 def test_text_that_is_no_record_is_named_as_such(data: bytes) -> None:
