@@ -37,7 +37,7 @@ DATASETS: dict[str, DatasetEntry] = {
         DatasetEntry(
             name="demo",
             title="small synthetic set in the published format, written by `attnbench data demo`",
-            tasks=("translation",),
+            tasks=("translation", "captioning"),
             source="made on this machine",
             licence="Apache-2.0, as the suite",
         ),
@@ -57,6 +57,27 @@ DATASETS: dict[str, DatasetEntry] = {
             licence="free for research; the parts' own terms (Europarl, Common Crawl, news) apply",
             validation="newstest2013",
             test="newstest2014",
+        ),
+        DatasetEntry(
+            name="coco-captions",
+            title="COCO captions: 123,287 images with 5 or more captions each, Karpathy's splits",
+            tasks=("captioning",),
+            source="https://cocodataset.org and https://cs.stanford.edu/people/karpathy/deepimagesent",
+            licence="annotations CC BY 4.0; the images' own terms are Flickr's",
+        ),
+        DatasetEntry(
+            name="flickr8k",
+            title="Flickr8k: 8,000 images with 5 captions each",
+            tasks=("captioning",),
+            source="https://www.kaggle.com/datasets/adityajn105/flickr8k or Karpathy's archive",
+            licence="research and education only; the images' own terms are Flickr's",
+        ),
+        DatasetEntry(
+            name="flickr30k",
+            title="Flickr30k: 31,014 images with 5 captions each",
+            tasks=("captioning",),
+            source="https://shannon.cs.illinois.edu/DenotationGraph or Karpathy's archive",
+            licence="research and education only; the images' own terms are Flickr's",
         ),
     )
 }

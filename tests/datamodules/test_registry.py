@@ -15,7 +15,7 @@ def test_every_entry_is_complete(name):
 
 
 def test_an_unknown_name_gets_the_nearest_one():
-    with Sentence("'mutli30k'", "demo, multi30k, wmt14", "'multi30k'"):
+    with Sentence("'mutli30k'", "demo, multi30k, wmt14, coco-captions", "'multi30k'"):
         dataset_entry("mutli30k")
 
 
