@@ -7,13 +7,13 @@ from typing import Any
 
 import lightning
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..datamodules.batch import TranslationBatch
 from ..datamodules.translation import TranslationData
 from ..datamodules.vocabulary import EOS, PAD, UNK
 from ..models.decoding import LengthPenalty, beam_search
+from ..models.layers import projected_cross_entropy
 from ..models.translator import Translator
 from .cost import CostReport, cost_report
 from .errors import Diverged
@@ -67,6 +67,8 @@ class TranslationTask(lightning.LightningModule):
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_epsilon,
             weight_decay=config.weight_decay,
+            # One pass over the weights. GradScaler can't clip in front of it.
+            fused=config.precision != "16-mixed",
         )
         factor = schedule_factor(config.schedule, config.warmup_steps, config.max_steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
@@ -91,9 +93,12 @@ class TranslationTask(lightning.LightningModule):
         features_BTD = self.model.features(
             batch.source_BS, batch.source_valid_BS, batch.target_input_BT
         )
-        logits_NV = self.model.output(features_BTD[batch.target_valid_BT])
-        targets_N = batch.target_output_BT[batch.target_valid_BT]
-        return F.cross_entropy(logits_NV.float(), targets_N, label_smoothing=smoothing)
+        return projected_cross_entropy(
+            features_BTD[batch.target_valid_BT],
+            self.model.output.weight,
+            batch.target_output_BT[batch.target_valid_BT],
+            smoothing=smoothing,
+        )
 
     def training_step(self, batch: TranslationBatch, batch_idx: int) -> Tensor:
         """The smoothed loss; raises ``Diverged`` if it is not finite."""
