@@ -1,0 +1,68 @@
+"""Flickr captions as text: ``captions.txt`` of Kaggle and the original ``*.token.txt``."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from .caption_records import CaptionImage, CaptionSet, finish, simple_tokens
+from .errors import DataError
+from .files import read_lines
+
+_HEADER = "image,caption"
+_EXPECTED = "lines of image,caption below that header, or of IMAGE#NUMBER, a tab and the caption"
+
+
+def is_flickr_text(path: Path) -> bool:
+    """Tell by the first line whether a text file holds captions in one of the two forms."""
+    try:
+        first = next(iter(read_lines(path)))
+    except DataError:
+        return False
+    return _is_csv(first) or "#" in first.partition("\t")[0]
+
+
+def read_flickr(path: Path) -> CaptionSet:
+    """Read one file; the id of an image is its file name without the ending, splits are empty.
+
+    Raises:
+        DataError: no such file, or a line that is no caption, with its number.
+    """
+    images: dict[str, CaptionImage] = {}
+    for name, text in _rows(path):
+        ident = name.rpartition(".")[0] or name
+        image = images.setdefault(ident, CaptionImage(ident, "", name, [], []))
+        text = " ".join(text.split())
+        image.tokens.append(simple_tokens(text))
+        image.raw.append(text)
+    return finish(path, "captions.txt", images.values())
+
+
+def _rows(path: Path) -> Iterator[tuple[str, str]]:
+    lines = read_lines(path)
+    first = next(lines)
+    if _is_csv(first):
+        reader = csv.reader(lines, skipinitialspace=True)
+        for fields in reader:
+            if not fields:
+                continue
+            name, text = fields[0].strip(), ",".join(fields[1:])
+            if len(fields) < 2 or not name:
+                raise _bad(path, reader.line_num + 1)
+            yield name, text
+        return
+    for number, line in enumerate([first, *lines], start=1):
+        label, tab, text = line.partition("\t")
+        name, mark, _ = label.rpartition("#")
+        if not tab or not mark:
+            raise _bad(path, number)
+        yield name, text
+
+
+def _is_csv(line: str) -> bool:
+    return line.lower().replace(" ", "") == _HEADER
+
+
+def _bad(path: Path, number: int) -> DataError:
+    return DataError(f"{path}, line {number}, is no caption; expected {_EXPECTED}.")
