@@ -28,13 +28,17 @@ def list_(options: Options, words: list[str]) -> int:
 
 
 def data(options: Options, words: list[str]) -> int:
-    """`attnbench data demo|check`."""
-    from .data import check_data, write_demo
+    """`attnbench data demo|check|pack`."""
+    from .data import check_data, pack_data, write_demo
 
     if options.what == "demo":
         if options.settings:
             raise UsageError(f"data demo takes no settings, found {options.settings[0]!r}")
         return _show(f"wrote {write_demo(options.name, options.root)}")
+    if options.what == "pack":
+        return _show(*pack_data(options.name, options))
+    if options.out is not None or options.extract is not None:
+        raise UsageError("data check takes no --out or --extract; those are for data pack")
     card = check_data(options.name, options.root, options.settings)
     return _print_json(card.model_dump(mode="json")) if options.json else _show(card)
 
@@ -71,12 +75,20 @@ def status(options: Options, words: list[str]) -> int:
     """`attnbench status`."""
     from ..results import Store
     from .grid import choose_rows, load_grid
+    from .present import present_settings
+    from .settings import parse_settings
     from .status import chosen_dataset, grid_status, nothing_there, status_table, summary
 
     grid, store = load_grid(options.grid), Store(options.out)
     dataset = chosen_dataset(grid, options.data, options.preset, store)
     rows = choose_rows(grid, options.rows)
-    cells = grid_status(grid, dataset, options.preset, store, options.seeds, rows)
+    records = store.records(grid.grid, dataset, options.preset)
+    known = len(records.warnings)  # what these say stands in the lines of the cells
+    settings = parse_settings(options.set)
+    present = present_settings(grid, dataset, options.preset, rows, settings, records)
+    for warning in records.warnings[known:]:
+        print(f"attnbench: {warning}", file=sys.stderr)
+    cells = grid_status(grid, dataset, options.preset, store, options.seeds, rows, present)
     if all(cell.status == "missing" and not cell.line for cell in cells):
         print(f"attnbench: {nothing_there(grid, dataset, options.preset, store)}", file=sys.stderr)
     if options.json:
@@ -88,14 +100,18 @@ def table(options: Options, words: list[str]) -> int:
     """`attnbench table`."""
     from ..results import ResultTable, Store
     from .grid import choose_rows, load_grid
+    from .present import present_settings
+    from .settings import parse_settings
     from .status import chosen_dataset, nothing_there
     from .table import table_spec
 
     grid, store = load_grid(options.grid), Store(options.out)
     dataset = chosen_dataset(grid, options.data, options.preset, store)
     rows = choose_rows(grid, options.rows) if options.rows else grid.rows
-    spec = table_spec(grid, dataset, options.preset, options.seeds, rows)
     records = store.records(grid.grid, dataset, options.preset)
+    settings = parse_settings(options.set)
+    present = present_settings(grid, dataset, options.preset, rows, settings, records)
+    spec = table_spec(grid, dataset, options.preset, options.seeds, rows, present)
     if not records:
         records.warnings.append(nothing_there(grid, dataset, options.preset, store))
     for warning in records.warnings:

@@ -78,11 +78,28 @@ def _list(add: Add) -> None:
 
 
 def _data(add: Add) -> None:
-    parser = add("data", "write a demo data set, or check one that lies on disk")
-    parser.usage = "attnbench data demo|check TASK|DATASET --root DIR [key=value ...]"
-    parser.add_argument("what", type=_one_of(("demo", "check")), metavar="demo|check")
-    parser.add_argument("name", metavar="TASK|DATASET", help="demo: a task; check: a data set")
+    parser = add("data", "write a demo data set, check one that lies on disk, or pack its features")
+    parser.usage = (
+        "attnbench data demo|check|pack TASK|DATASET --root DIR [--out DIR] [--extract BACKBONE] "
+        "[--dtype float32|float16] [key=value ...]"
+    )
+    parser.add_argument("what", type=_one_of(("demo", "check", "pack")), metavar="demo|check|pack")
+    parser.add_argument(
+        "name", metavar="TASK|DATASET", help="demo: a task; check and pack: a data set"
+    )
     parser.add_argument("--root", type=Path, required=True, metavar="DIR", help="its folder")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="pack: the new store (default: in its folder)"
+    )
+    parser.add_argument(
+        "--extract", metavar="BACKBONE",
+        help="pack: make grid features from the images with efficientnet-lite0, timm:NAME or "
+        "torchvision:NAME (with weights=FILE)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dtype", type=_one_of(("float32", "float16")), default="float32",
+        metavar="float32|float16", help="pack: type of the stored values (default: float32)",
+    )  # fmt: skip
     _json(parser)
 
 
@@ -184,7 +201,6 @@ def _grid(parser: argparse.ArgumentParser) -> None:
 def _choice(parser: argparse.ArgumentParser) -> None:
     _selection(parser)
     parser.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
-    _set(parser)
 
 
 def _selection(parser: argparse.ArgumentParser) -> None:
@@ -194,6 +210,7 @@ def _selection(parser: argparse.ArgumentParser) -> None:
         "--seeds", nargs="+", type=_seed, default=[], metavar="K", help="default: 0"
     )
     parser.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
+    _set(parser)
 
 
 def _set(parser: argparse.ArgumentParser) -> None:

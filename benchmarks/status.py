@@ -1,10 +1,10 @@
-"""`attnbench status`: how far a run is, from what lies in its folder. Loads no torch."""
+"""`attnbench status`: how far a run is, from what lies in its folder. Loads no torch itself."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from ..datamodules.registry import DATASETS
-from ..results import Store, StoreError
+from ..results import PresentSettings, Store, StoreError
 from .errors import UsageError, nearest
 from .grid import Grid, Row
 from .lock import is_locked
@@ -61,16 +61,26 @@ def nothing_there(grid: Grid, dataset: str, preset: str, store: Store) -> str:
 
 
 def grid_status(
-    grid: Grid, dataset: str, preset: str, store: Store, seeds: Sequence[int], rows: Sequence[Row]
+    grid: Grid,
+    dataset: str,
+    preset: str,
+    store: Store,
+    seeds: Sequence[int],
+    rows: Sequence[Row],
+    present: Mapping[str, PresentSettings] | None = None,
 ) -> list[CellStatus]:
-    """The status of each row and seed; without `seeds`, of those that anything lies there for."""
+    """The status of each row and seed; without `seeds`, of those that anything lies there for.
+
+    `present`: the settings that rows have now; a record of others is none.
+    """
+    present = present or {}
     folders = {
         (row.row, seed): store.folder(grid.grid, dataset, preset, row.row, seed)
         for row in rows
         for seed in seeds or _seeds(grid, dataset, preset, store, rows)
     }
     return [
-        _cell_status(store, (grid.grid, dataset, preset, row, seed), folder)
+        _cell_status(store, (grid.grid, dataset, preset, row, seed), folder, present.get(row))
         for (row, seed), folder in folders.items()
     ]
 
@@ -95,7 +105,12 @@ def summary(cells: Sequence[CellStatus]) -> str:
     return ", ".join(f"{counts[name]} {name}" for name in names if counts[name])
 
 
-def _cell_status(store: Store, place: tuple[str, str, str, str, int], folder: Path) -> CellStatus:
+def _cell_status(
+    store: Store,
+    place: tuple[str, str, str, str, int],
+    folder: Path,
+    present: PresentSettings | None,
+) -> CellStatus:
     row, seed = place[3:]
     if is_locked(folder):
         return CellStatus(row, seed, "running", last_line(folder))
@@ -103,6 +118,8 @@ def _cell_status(store: Store, place: tuple[str, str, str, str, int], folder: Pa
         record = store.read(*place)
     except StoreError as error:
         return CellStatus(row, seed, "missing", str(error))
+    if record is not None and present is not None and (outdated := present.outdated(record)):
+        return CellStatus(row, seed, "missing", outdated)
     if record is not None:
         return CellStatus(row, seed, record.status, record.reason or last_line(folder))
     if folder.is_dir():

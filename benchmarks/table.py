@@ -1,13 +1,13 @@
-"""From a grid to the table of its records. Loads no torch."""
+"""From a grid to the table of its records. Loads no torch itself; `present` may."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..datamodules.registry import DATASETS
-from ..results import PublishedSource, RowSpec, TableSpec
+from ..results import PresentSettings, PublishedSource, RowSpec, TableSpec
 from .columns import column
 from .grid import Grid, Row
 
@@ -18,11 +18,14 @@ def table_spec(
     preset: str,
     seeds: Sequence[int] = (),
     rows: Sequence[Row] | None = None,
+    present: Mapping[str, PresentSettings] | None = None,
 ) -> TableSpec:
     """What the table of `grid` shows for one data set and preset.
 
     `seeds` are those that every row should have; empty: all that any row has. `rows`: only these.
+    `present`: the settings that rows have now; runs of others don't count.
     """
+    present = present or {}
     beside = grid.published.metrics if grid.published else {}
     metrics = [
         replace(column(name), published=beside.get(name))
@@ -34,7 +37,10 @@ def table_spec(
         dataset=dataset,
         preset=preset,
         metrics=tuple(metrics),
-        rows=tuple(RowSpec(row.row, row.published, row.reference) for row in rows or grid.rows),
+        rows=tuple(
+            RowSpec(row.row, row.published, row.reference, present.get(row.row))
+            for row in rows or grid.rows
+        ),
         title=grid.title,
         published=_source(grid),
         seeds=tuple(seeds),

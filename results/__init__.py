@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .canonical import config_hash
     from .errors import StoreError
     from .naming import slug
+    from .present import PresentSettings
     from .provenance import environment
     from .published import Published, PublishedTable, PublishedValue
     from .record import SCHEMA_VERSION, DataStamp, RunRecord, Status
@@ -30,6 +31,7 @@ __all__ = [
     "MetricCell",
     "MetricSpec",
     "Only",
+    "PresentSettings",
     "Published",
     "PublishedSource",
     "PublishedTable",
@@ -52,6 +54,7 @@ _NAMES = {
     "aggregate": ("MetricCell", "TableRow"),
     "atomic": ("write_atomically",),
     "canonical": ("config_hash",),
+    "present": ("PresentSettings",),
     "provenance": ("environment",),
     "errors": ("StoreError",),
     "published": ("Published", "PublishedTable", "PublishedValue"),

@@ -1,7 +1,7 @@
 """From the runs of one row to its cells: what is averaged, and what is said instead."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,7 +46,7 @@ class TableRow:
     """One line of a table.
 
     status: done (every run is), partial (some runs are, others failed), failed, diverged,
-    refused, missing (no run), reference (published only). `seeds` are the seeds averaged, `n`
+    refused, missing (no run that counts), reference (published only). `seeds` are the seeds averaged, `n`
     their number, `expected` how many there should be. `settings` is the configuration hash where
     the row has runs of several configurations, which are never averaged; else empty. `seconds`
     is the mean wall time of a run, `peak_memory_bytes` the largest.
@@ -135,8 +135,12 @@ def make_row(
     seeds: Sequence[int],
     settings: str = "",
     remark: str = "",
+    outdated: Mapping[int, str] | None = None,
 ) -> TableRow:
-    """The row of `records`, which may be averaged; `seeds` are those that it should have."""
+    """The row of `records`, which may be averaged; `seeds` are those that it should have.
+
+    `outdated` says of further seeds why their runs don't count.
+    """
     done = sorted((r for r in records if r.status == "done"), key=lambda r: r.seed)
     rest = sorted((r for r in records if r.status != "done"), key=lambda r: r.seed)
     cells = {m.name: _metric_cell(m, done, published.get(m.name)) for m in metrics}
@@ -146,8 +150,10 @@ def make_row(
         reasons += _reasons_without_result(rest)
     else:
         reasons += [f"seed {r.seed} {WORDS[r.status]}: {brief(r.reason)}" for r in rest]
-    absent = sorted(set(seeds) - {r.seed for r in records})
-    if not records:
+    outdated = outdated or {}
+    reasons += _reasons_outdated(outdated, alone=not records)
+    absent = sorted(set(seeds) - {r.seed for r in records} - outdated.keys())
+    if not records and not outdated:
         reasons.append("not run")
     elif absent and status != "refused":
         reasons.append(f"seed{'s' if len(absent) > 1 else ''} {_joined(absent)} not run")
@@ -158,7 +164,7 @@ def make_row(
         status=status,
         reason="; ".join(reasons),
         n=len(done),
-        expected=max(len(set(seeds)), len({r.seed for r in records})),
+        expected=max(len(set(seeds)), len({r.seed for r in records} | outdated.keys())),
         seeds=tuple(r.seed for r in done),
         metrics=cells,
         settings=settings,
@@ -210,6 +216,18 @@ def _reasons_without_result(rest: Sequence[RunRecord]) -> list[str]:
     if len({(r.status, r.reason) for r in rest}) == 1:
         return [brief(rest[0].reason)]
     return [f"seed {r.seed} {WORDS[r.status]}: {brief(r.reason)}" for r in rest]
+
+
+def _reasons_outdated(outdated: Mapping[int, str], alone: bool) -> list[str]:
+    """Why runs don't count, each reason once; without the seeds where no run counts."""
+    why = dict.fromkeys(outdated[seed] for seed in sorted(outdated))
+    if alone and len(why) == 1:
+        return list(why)
+    return [
+        f"seed{'s' if len(seeds) > 1 else ''} {_joined(seeds)}: {reason}"
+        for reason in why
+        if (seeds := sorted(seed for seed in outdated if outdated[seed] == reason))
+    ]
 
 
 def _first(values: Iterable[int | None]) -> int | None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from .present import PresentSettings
+
 
 @dataclass(frozen=True)
 class MetricSpec:
@@ -29,11 +31,15 @@ class MetricSpec:
 
 @dataclass(frozen=True)
 class RowSpec:
-    """One row. `published` is the paper's label of it; `reference` rows are never run here."""
+    """One row. `published` is the paper's label of it; `reference` rows are never run here.
+
+    With `present`, runs of other settings don't count: their seeds are to be run again.
+    """
 
     row: str
     published: str | None = None
     reference: bool = False
+    present: PresentSettings | None = None
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,9 @@ class ResultTable:
         """Average the runs of each row over its seeds.
 
         Runs of other configurations, data or numbers of items are never averaged: they get rows
-        of their own. Warnings of a store's list of records become notes of the table. Without
-        `published`, the numbers that ship with the package stand in the published column.
+        of their own; where a row knows its present settings, runs of others count as not done,
+        which its note says. Warnings of a store's list of records become notes of the table.
+        Without `published`, the numbers that ship with the package stand in the published column.
         """
         notes: list[str] = list(getattr(records, "warnings", ()))
         own = _own_records(spec, records, notes)
@@ -49,8 +50,8 @@ class ResultTable:
                 rows.append(reference_row(row.row, spec.metrics, values))
                 continue
             runs = [r for r in own if r.row == row.row]
-            rows += _rows(spec, row.row, runs, values, seeds, notes)
-        how = describe(spec, own)
+            rows += _rows(spec, row, runs, values, seeds, notes)
+        how = describe(spec, [r for r in own if not _outdated(spec, r)])
         return cls(spec, tuple(_mark_best(rows, spec.metrics)), how, tuple(notes))
 
     def render(self, format: Format) -> str:
@@ -103,18 +104,27 @@ def _finished(record: RunRecord) -> float:
     return record.finished.timestamp() if record.finished else 0.0
 
 
+def _outdated(spec: TableSpec, record: RunRecord) -> str:
+    """Why `record` doesn't count, as the row it belongs to has it; empty where it does."""
+    present = next((row.present for row in spec.rows if row.row == record.row), None)
+    return present.outdated(record) if present else ""
+
+
 def _rows(
     spec: TableSpec,
-    name: str,
+    row: RowSpec,
     runs: Sequence[RunRecord],
     published: dict[str, PublishedValue | None],
     seeds: Sequence[int],
     notes: list[str],
 ) -> list[TableRow]:
     """One row, or one for each group of runs that may not be averaged with the others."""
-    groups = same_settings(runs)
+    name = row.row
+    outdated = {r.seed: why for r in runs if row.present and (why := row.present.outdated(r))}
+    groups = same_settings(r for r in runs if r.seed not in outdated)
     if len(groups) <= 1:
-        return [make_row(name, runs, spec.metrics, published, seeds)]
+        counted = groups[0] if groups else []
+        return [make_row(name, counted, spec.metrics, published, seeds, outdated=outdated)]
     notes.append(
         f"row {name} has runs of {len(groups)} different settings; they aren't averaged and "
         "stand on lines of their own"
@@ -132,6 +142,7 @@ def _rows(
                 own_seeds,
                 settings=group[0].config_hash + (f"/{number}" if one_hash else ""),
                 remark=f"own settings: {words}" if words else "own settings",
+                outdated=outdated if number == 1 else {},
             )
         )
     return rows

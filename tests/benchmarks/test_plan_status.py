@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from attnbench.benchmarks.cell import Choice, make_cells
 from attnbench.benchmarks.cli import main
+from attnbench.benchmarks.grid import load_grid
 from attnbench.benchmarks.lock import CellLock
 from attnbench.benchmarks.runlog import RunLog
 from attnbench.results import RunRecord, Store
@@ -19,6 +21,12 @@ def asked(name: str, grid: Path, out: Path, capsys: pytest.CaptureFixture[str], 
     capsys.readouterr()
     assert main(command(name, grid, out, "--json", *more)) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def present_hash(grid: Path, row: str, **settings: Any) -> str:
+    """The hash of the settings that a row of `grid` has now."""
+    choice = Choice(preset="tiny", rows=[row], settings=settings)
+    return make_cells(load_grid(str(grid)), choice)[0].config_hash
 
 
 def write_record(out: Path, row: str, **fields: Any) -> None:
@@ -60,17 +68,11 @@ def test_the_plan_counts_cells_costs_and_time(
 def test_the_plan_rests_on_finished_cells_with_the_same_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from attnbench.benchmarks.cell import Choice, make_cells
-    from attnbench.benchmarks.grid import load_grid
-
     grid, out = write_grid(tmp_path), tmp_path / "out"
     write_record(out, "1111", seconds={"total": 9e9})  # of other settings
     assert "a guess" in asked("plan", grid, out, capsys)["basis"]
-    cell = make_cells(load_grid(str(grid)), Choice(preset="tiny"))[0]
-    assert cell.row == "w/o"
-    write_record(
-        out, "w/o", config_hash=cell.config_hash, seconds={"total": 50.0}, device="some CPU"
-    )
+    known = present_hash(grid, "w/o")
+    write_record(out, "w/o", config_hash=known, seconds={"total": 50.0}, device="some CPU")
     plan = asked("plan", grid, out, capsys)
     assert plan["basis"] == "1 finished cell of this grid, on some CPU"
     assert [(c["action"], c["seconds_estimated"]) for c in plan["cells"]] == [
@@ -89,11 +91,14 @@ def test_the_status_of_every_kind_of_cell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["done", "failed", "refused", "running", "interrupted", "missing"]
-    grid = write_grid(tmp_path, [{"row": name} for name in names])
+    own = {"refused": REFUSED["set"]}
+    grid = write_grid(tmp_path, [{"row": name, "set": own.get(name, {})} for name in names])
     out = tmp_path / "out"
-    write_record(out, "done")
-    write_record(out, "failed", status="failed", reason="it broke")
-    write_record(out, "refused", status="refused", reason="it can't")
+    now = {"config_hash": present_hash(grid, "done")}
+    write_record(out, "done", **now)
+    write_record(out, "failed", status="failed", reason="it broke", **now)
+    refused = {"config_hash": present_hash(grid, "refused")}
+    write_record(out, "refused", status="refused", reason="it can't", **refused)
     for name in ("running", "interrupted"):
         cell_folder(out, name).mkdir(parents=True)
         log = RunLog(cell_folder(out, name))
@@ -122,11 +127,77 @@ def test_the_status_covers_the_seeds_that_are_there(
     assert [c["seed"] for c in asked("status", grid, out, capsys, "--seeds", "9")] == [9]
 
 
+@pytest.mark.parametrize("name", ["table", "status"])
+def test_records_of_other_settings_are_not_shown_as_the_rows_of_now(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path), tmp_path / "out"
+    for row in ("w/o", "1111"):
+        (cell,) = make_cells(load_grid(str(grid)), Choice(preset="tiny", rows=[row]))
+        fields = {"config": cell.stored_config(), "config_hash": cell.config_hash}
+        for seed in (0, 1):
+            write_record(out, row, seed=seed, metrics={"bleu": 20.0 + seed}, **fields)
+
+    def shown(*more: str) -> dict[str, Any]:
+        """By row: its number of runs that count, and what is said of it."""
+        capsys.readouterr()
+        form = ["--json"] if name == "status" else ["--format", "json"]
+        assert main(command(name, grid, out, *form, *more)) == 0
+        found = json.loads(capsys.readouterr().out)
+        if name == "table":
+            return {row["row"]: (row["n"], row["reason"], row["status"]) for row in found["rows"]}
+        return {
+            row: (
+                sum(cell["status"] == "done" for cell in found if cell["row"] == row),
+                " ".join(cell["line"] for cell in found if cell["row"] == row),
+                next(cell["status"] for cell in found if cell["row"] == row),
+            )
+            for row in ("w/o", "1111")
+        }
+
+    assert {row: n for row, (n, *_) in shown().items()} == {"w/o": 2, "1111": 2}
+    changed = shown("--set", "max_steps=99", "dropout=0")
+    for n, line, status in changed.values():
+        assert n == 0 and status == "missing"
+        assert "have changed since (dropout was 0.1, is 0.0, max_steps was 12, is 99)" in line
+    write_grid(tmp_path, [ROWS[0], {**ROWS[1], "set": {"encoder_self": "terms(0111)"}}])
+    now = shown()
+    assert now["w/o"][0] == 2 and now["w/o"][2] == "done"
+    assert now["1111"][0] == 0 and now["1111"][2] == "missing"
+    assert "encoder_self was terms(1111), is terms(0111)" in now["1111"][1]
+    write_grid(tmp_path, max_steps=13)
+    assert {n for n, *_ in shown().values()} == {0}
+    assert {n for n, *_ in shown("--set", "max_steps=12").values()} == {2}
+    assert {n for n, *_ in shown("--data", "multi30k").values()} == {0}
+
+
+@pytest.mark.parametrize("name", ["table", "status"])
+def test_settings_given_to_look_at_results_are_checked_as_those_of_a_run(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path), tmp_path / "out"
+    for setting, words in (("drop=0", "no setting"), ("encoder_self=dot", "rows of own/tiny")):
+        capsys.readouterr()
+        assert main(command(name, grid, out, "--set", setting)) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_a_refusal_that_holds_no_more_is_to_be_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path, ROWS[:1]), tmp_path / "out"
+    refused = {"status": "refused", "reason": "it can't", "config_hash": present_hash(grid, "w/o")}
+    write_record(out, "w/o", **refused)
+    (cell,) = asked("status", grid, out, capsys)
+    assert cell["status"] == "missing" and "possible since" in cell["line"]
+    assert asked("plan", grid, out, capsys)["cells"][0]["action"] == "run"
+
+
 def test_a_table_is_saved_under_the_name_of_grid_and_data_set(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid, out = write_grid(tmp_path), tmp_path / "out"
-    write_record(out, "1111", metrics={"bleu": 20.0})
+    write_record(out, "1111", metrics={"bleu": 20.0}, config_hash=present_hash(grid, "1111"))
     assert main(command("table", grid, out, "--save", str(tmp_path / "tables"))) == 0
     names = sorted(path.name for path in (tmp_path / "tables").iterdir())
     assert names == ["own-tiny.demo.json", "own-tiny.demo.md"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from attnbench.results import (
     MetricSpec,
+    PresentSettings,
     Published,
     PublishedSource,
     ResultTable,
@@ -230,3 +231,20 @@ def test_save_writes_the_files_of_the_repository(tmp_path: Path) -> None:
     assert paths[0].read_text(encoding="utf-8") == table.render("json")
     assert paths[1].read_text(encoding="utf-8") == table.render("md")
     assert len(list((tmp_path / "tables").iterdir())) == 2
+
+
+def test_runs_of_other_settings_than_the_row_has_now_do_not_count() -> None:
+    now = make_record(seed=0)
+    old = make_record(seed=1, settings={"max_steps": 50}, metrics={"bleu": 90.0}, items=3)
+    present = PresentSettings(now.config_hash, {"max_steps": 100, "encoder_self": "terms(1111)"})
+    spec = make_spec(RowSpec("1111", "1111", present=present))
+    table = ResultTable.build(spec, [now, old])
+    (row,) = table.rows
+    assert (row.n, row.expected, row.seeds, row.metrics["bleu"].mean) == (1, 2, (0,), 20.0)
+    assert "seed 1: the settings of this row have changed since (max_steps was 50, is 100)" in (
+        row.note
+    )
+    assert table.how["seeds"] == [0] and table.how["runs"] == {"done": 1}
+    (row,) = ResultTable.build(spec, [old]).rows
+    assert (row.status, row.n, row.metrics["bleu"].mean) == ("missing", 0, None)
+    assert row.note.startswith("the settings of this row have changed since")
