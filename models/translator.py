@@ -69,18 +69,20 @@ class TranslatorConfig:
 
 
 class TranslatorState:
-    """Decoding state of items x width rows, item-major; opaque to the search."""
+    """Decoding state of items x width rows, item-major; opaque to the search.
+
+    It begins with a width of 1; ``select`` sets it anew.
+    """
 
     def __init__(
         self,
         self_states: list[AttentionState | None],
         cross_states: list[AttentionState],
         source_valid_BS: Tensor,
-        width: int,
     ) -> None:
         self.self_states = self_states
         self.cross_states = cross_states
-        self.width = width
+        self.width = 1
         self.position = 0
         self._set_source(source_valid_BS)
 
@@ -97,6 +99,7 @@ class TranslatorState:
             for state in self.cross_states:
                 state.select(items_I)
             self._set_source(self.source_valid_BS.index_select(0, items_I))
+        self.width = len(rows_N) // max(1, len(self.source_valid_BS))
 
     @property
     def nbytes(self) -> int:
@@ -218,10 +221,8 @@ class Translator(nn.Module):
         """
         return self.output(self.features(source_BS, source_valid_BS, target_input_BT))
 
-    def start(
-        self, source_BS: Tensor, source_valid_BS: Tensor, *, width: int = 1
-    ) -> TranslatorState:
-        """Encode and return the decoding state of ``B x width`` rows."""
+    def start(self, source_BS: Tensor, source_valid_BS: Tensor) -> TranslatorState:
+        """Encode and return the decoding state, one row an item."""
         memory_BSD = self.encode(source_BS, source_valid_BS)
         mask = AttentionMask(source_valid_BS)
         return TranslatorState(
@@ -231,7 +232,6 @@ class Translator(nn.Module):
             ],
             [layer.cross_attention.begin(memory_BSD, mask) for layer in self.decoder],  # type: ignore[operator, union-attr]
             source_valid_BS,
-            width,
         )
 
     def step(self, token_N: Tensor, state: TranslatorState) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import lightning
@@ -19,6 +21,7 @@ from .cost import CostReport, cost_report
 from .errors import Diverged
 from .metrics.translation import translation_scores
 from .schedules import schedule_factor
+from .side_by_side import side_by_side
 from .translation_config import TranslationConfig
 
 COST_TOKENS = 50
@@ -130,7 +133,7 @@ class TranslationTask(lightning.LightningModule):
         config, model = self.config, self.model
         lengths_I = batch.source_valid_BS.sum(1) - 1  # without the end symbol
         limit_I = (lengths_I * config.max_length_ratio).long() + config.max_length_extra
-        state = model.start(batch.source_BS, batch.source_valid_BS, width=config.beam)
+        state = model.start(batch.source_BS, batch.source_valid_BS)
         found = beam_search(
             model,
             state,
@@ -146,6 +149,14 @@ class TranslationTask(lightning.LightningModule):
         )
         return [list(best[0].tokens)[:-1] for best in found]
 
+    def translate_all(self, batches: Iterable[TranslationBatch]) -> dict[int, list[int]]:
+        """The best hypothesis of each line, by line number."""
+
+        def lines(batch: TranslationBatch) -> Iterable[tuple[int, list[int]]]:
+            return zip(batch.index_B.tolist(), self.translate(batch.to(self.device)), strict=True)
+
+        return dict(chain.from_iterable(side_by_side(lines, batches, self.device)))
+
     def evaluate(self, data: TranslationData, split: str = "test") -> Evaluation:
         """Translate a split and score it.
 
@@ -155,10 +166,7 @@ class TranslationTask(lightning.LightningModule):
         """
         self.eval()
         references, tokens = data.references(split), data.reference_tokens(split)
-        said: dict[int, list[int]] = {}
-        for batch in data.predict_dataloader(split):
-            translations = self.translate(batch.to(self.device))
-            said.update(zip(batch.index_B.tolist(), translations, strict=True))
+        said = self.translate_all(data.predict_dataloader(split))
         order = range(len(references))
         hypotheses = [data.decode(said[line]) for line in order]
         hypothesis_tokens = [data.decode_tokens(said[line]) for line in order]

@@ -105,11 +105,8 @@ class Ours:
 
     def translate(self) -> Hypotheses:
         """Translate the test split."""
-        said: Hypotheses = {}
-        for batch in self.batches:
-            found = self.task.translate(batch)
-            said.update(zip(batch.index_B.tolist(), map(tuple, found), strict=True))
-        return said
+        said = self.task.translate_all(self.batches)
+        return {line: tuple(tokens) for line, tokens in said.items()}
 
 
 class Theirs:

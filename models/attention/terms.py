@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .contract import Attention, AttentionOutput, AttentionState
-from .geometry import Sequence1D
+from .contract import Attention, AttentionOutput, AttentionState, SiteError
+from .geometry import Geometry, Sequence1D
 from .kernels import AxisScores, Energy, attend
 from .masks import AttentionMask
 from .registry import register_attention
@@ -34,7 +34,11 @@ NO_MASK = AttentionMask()
 
 
 class KeyValueState(AttentionState):
-    """Keys and values seen so far, and the projected encodings of the offsets in reach."""
+    """Keys and values seen so far, and the projected encodings of the offsets in reach.
+
+    Where they grow, rows that ``select`` chose are picked when the next position is appended, so
+    that each step copies them once.
+    """
 
     def __init__(
         self, keys_BHKE: Tensor | None, values_BHKE: Tensor | None, *, grows: bool
@@ -43,6 +47,7 @@ class KeyValueState(AttentionState):
         self.values_BHKE = values_BHKE
         self.grows = grows
         self.relative: tuple[int, int, Tensor] | None = None
+        self._chosen_N: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -54,12 +59,24 @@ class KeyValueState(AttentionState):
         if self.values_BHKE is None:
             self.keys_BHKE, self.values_BHKE = keys_BHKE, values_BHKE
             return
-        self.values_BHKE = torch.cat([self.values_BHKE, values_BHKE], 2)
+        self.values_BHKE = _joined(self.values_BHKE, self._chosen_N, values_BHKE)
         if self.keys_BHKE is not None and keys_BHKE is not None:
-            self.keys_BHKE = torch.cat([self.keys_BHKE, keys_BHKE], 2)
+            self.keys_BHKE = _joined(self.keys_BHKE, self._chosen_N, keys_BHKE)
+        self._chosen_N = None
 
     def select(self, index_N: Tensor) -> None:
         """As in ``AttentionState.select``."""
+        if self._chosen_N is not None:
+            index_N = self._chosen_N.index_select(0, index_N)
+        self._chosen_N = index_N
+        if not self.grows:
+            self._pick()
+
+    def _pick(self) -> None:
+        """Pick the chosen rows now."""
+        index_N, self._chosen_N = self._chosen_N, None
+        if index_N is None:
+            return
         if self.values_BHKE is not None:
             self.values_BHKE = self.values_BHKE.index_select(0, index_N)
         if self.keys_BHKE is not None:
@@ -67,6 +84,7 @@ class KeyValueState(AttentionState):
 
     def tensors(self) -> Sequence[Tensor]:
         """As in ``AttentionState.tensors``."""
+        self._pick()
         held = [self.keys_BHKE, self.values_BHKE, self.relative[2] if self.relative else None]
         return [tensor for tensor in held if tensor is not None]
 
@@ -162,7 +180,7 @@ class TermsAttention(Attention):
         query_BQD: Tensor,
         memory_BKD: Tensor | None = None,
         *,
-        geometry: Sequence1D | None = None,
+        geometry: Geometry | None = None,
         mask: AttentionMask | None = None,
         state: AttentionState | None = None,
         need_weights: bool = False,
@@ -250,7 +268,7 @@ class TermsAttention(Attention):
         self,
         query_BQD: Tensor,
         keys_BHKE: Tensor | None,
-        where: Sequence1D,
+        where: Geometry,
         window: tuple[int, int] | None,
         valid_BQ: Tensor | None,
         held: KeyValueState | None,
@@ -283,11 +301,13 @@ class TermsAttention(Attention):
     def relative_scores(
         self,
         asking_BHQE: Tensor,
-        where: Sequence1D,
+        where: Geometry,
         window: tuple[int, int] | None,
         held: KeyValueState | None,
     ) -> Tensor:
         """Scores (B or 1, H, Q, K) of ``asking_BHQE`` (B or 1, H, Q or 1, E) against R_{k-q}."""
+        if not isinstance(where, Sequence1D):
+            raise SiteError(f"relative positions need the geometry Sequence1D, not {where.name}")
         lowest, highest = where.offsets
         low, high = lowest, highest
         if window is not None:
@@ -321,6 +341,20 @@ class TermsAttention(Attention):
         encoding_PD = where.encoding(low, high, self.dim, self.base, like)
         projected_PD = self.relative_proj(encoding_PD)
         return projected_PD.unflatten(-1, (self.heads, self.head_dim)).transpose(0, 1)
+
+
+def _joined(held_BHKE: Tensor, chosen_N: Tensor | None, new_NHKE: Tensor) -> Tensor:
+    """The rows ``chosen_N`` of what is held (None: all), then the new positions."""
+    if chosen_N is None:
+        return torch.cat([held_BHKE, new_NHKE], 2)
+    if torch.is_grad_enabled() and (held_BHKE.requires_grad or new_NHKE.requires_grad):
+        return torch.cat([held_BHKE.index_select(0, chosen_N), new_NHKE], 2)
+    rows, heads, new, width = new_NHKE.shape
+    held = held_BHKE.shape[2]
+    joined_NHKE = new_NHKE.new_empty(rows, heads, held + new, width)
+    torch.index_select(held_BHKE, 0, chosen_N, out=joined_NHKE[:, :, :held])
+    joined_NHKE[:, :, held:] = new_NHKE
+    return joined_NHKE
 
 
 def _bits(text: str) -> tuple[bool, bool, bool, bool]:

@@ -48,7 +48,7 @@ def beam_search(
 
     Args:
         model: in evaluation mode.
-        state: of ``items * width`` rows before the first step; used up.
+        state: of one row an item, before the first step; used up. The beams part after it.
         items: number of items I.
         width: number of beams W.
         bos: first decoder input (a fairseq model starts from its eos).
@@ -74,13 +74,13 @@ def beam_search(
     settle = n_best if unk_penalty >= 0 else width
     beams = _Beams(limits, width, settle, eos, length_penalty or LengthPenalty())
     device = device_of(model) if device is None else torch.device(device)
-    token_N = torch.full((items * width,), bos, device=device)
+    token_N = torch.full((items,), bos, device=device)
     while len(beams.item_A):
         logits_NV = model.step(token_N, state)
         forced = beams.forced_rows()
         forced_N = None if forced is None else torch.from_numpy(forced).to(device)
         scores_NV = rules.log_probabilities(logits_NV, beams.step, forced_N)
-        move = beams.advance(_candidates(scores_NV, beams.total_AW))
+        move = beams.advance(_candidates(scores_NV, beams.total_AB, width))
         if move.rows is not None and len(move.rows):
             items_I = None if move.items is None else torch.from_numpy(move.items).to(device)
             state.select(torch.from_numpy(move.rows).to(device), items_I)
@@ -106,21 +106,28 @@ class _Move:
     items: np.ndarray | None
 
 
-def _candidates(scores_NV: Tensor, total_AW: np.ndarray) -> _Candidates:
-    """The best 2 W continuations of each item, in one transfer to the host.
+def _candidates(scores_NV: Tensor, total_AB: np.ndarray, width: int) -> _Candidates:
+    """The best 2 W continuations of the beams B of each item, in one transfer to the host.
 
-    Ties go to the lower beam, then to the lower symbol.
+    Ties go to the lower beam, then to the lower symbol. There are W at least: where the
+    vocabulary is too small, impossible ones are added.
     """
-    width, vocabulary = total_AW.shape[1], scores_NV.shape[1]
-    total_N = torch.from_numpy(total_AW).to(scores_NV.device).view(-1)
-    best_AC, place_AC = top_k(scores_NV, min(2 * width, width * vocabulary), total_N, width)
+    beams, vocabulary = total_AB.shape[1], scores_NV.shape[1]
+    total_N = torch.from_numpy(total_AB).to(scores_NV.device).view(-1)
+    best_AC, place_AC = top_k(scores_NV, min(2 * width, beams * vocabulary), total_N, beams)
     packed = torch.stack([best_AC.view(torch.int32), place_AC.int()]).cpu().numpy()
-    place = packed[1].astype(np.int64)
-    return _Candidates(packed[0].view(np.float32), place // vocabulary, place % vocabulary)
+    total, place = packed[0].view(np.float32), packed[1].astype(np.int64)
+    lacking = ((0, 0), (0, max(0, width - total.shape[1])))
+    total = np.pad(total, lacking, constant_values=-np.inf)
+    place = np.pad(place, lacking)
+    return _Candidates(total, place // vocabulary, place % vocabulary)
 
 
 class _Beams:
-    """Bookkeeping of the search on the host: arrays of the active items A, W beams each."""
+    """Bookkeeping of the search on the host: arrays of the active items A, W beams each.
+
+    What the model computes has B rows an item: 1 in the first step, then W.
+    """
 
     def __init__(
         self, limits: list[int], width: int, n_best: int, eos: int, penalty: LengthPenalty
@@ -134,9 +141,8 @@ class _Beams:
         self.item_A = np.arange(items)
         self.limit_A = np.array(limits, dtype=np.int64)
         self.count_A = np.zeros(items, dtype=np.int64)
-        # All beams of an item are alike at first: only the first one takes part.
-        self.total_AW = np.full((items, width), -np.inf, dtype=np.float32)
-        self.total_AW[:, 0] = 0.0
+        # All beams of an item are alike at first: there is one, B = 1, then B = W.
+        self.total_AB = np.zeros((items, 1), dtype=np.float32)
         self.token_AWT = np.zeros((items, width, longest), dtype=np.int64)
         self.cumulative_AWT = np.zeros((items, width, longest), dtype=np.float32)
         self.found: list[list[Hypothesis]] = [[] for _ in range(items)]
@@ -144,7 +150,7 @@ class _Beams:
     def forced_rows(self) -> np.ndarray | None:
         """True for the rows of items at their length limit; None if there are none."""
         forced_A = self.limit_A == self.step
-        return np.repeat(forced_A, self.width) if forced_A.any() else None
+        return np.repeat(forced_A, self.total_AB.shape[1]) if forced_A.any() else None
 
     def advance(self, best: _Candidates) -> _Move:
         """Take in the candidates of one step."""
@@ -165,9 +171,10 @@ class _Beams:
         alive_A &= np.isfinite(total_AW[:, 0])
         self._settle(alive_A, total_AW[:, 0])
         kept = np.flatnonzero(alive_A)
+        computed = self.total_AB.shape[1]
         rows = self._keep(kept, total_AW[kept], beam_AW[kept], token_AW[kept])
         dropped = len(kept) < len(best.total)
-        if not dropped and (rows == np.arange(len(rows))).all():
+        if not dropped and np.array_equal(rows, np.arange(computed * len(kept))):
             rows = None
         return _Move(
             self.token_AWT[:, :, self.step - 1].reshape(-1), rows, kept if dropped else None
@@ -200,12 +207,12 @@ class _Beams:
         self, kept: np.ndarray, total_AW: np.ndarray, beam_AW: np.ndarray, token_AW: np.ndarray
     ) -> np.ndarray:
         """Go on with the items ``kept`` and the chosen beams; return their former rows."""
-        rows = kept[:, None] * self.width + beam_AW
+        rows = kept[:, None] * self.total_AB.shape[1] + beam_AW
         self.token_AWT = _reordered(self.token_AWT, rows, self.step)
         self.cumulative_AWT = _reordered(self.cumulative_AWT, rows, self.step)
         self.token_AWT[:, :, self.step] = token_AW
         self.cumulative_AWT[:, :, self.step] = total_AW
-        self.total_AW = total_AW
+        self.total_AB = total_AW
         self.item_A, self.limit_A = self.item_A[kept], self.limit_A[kept]
         self.count_A = self.count_A[kept]
         self.step += 1

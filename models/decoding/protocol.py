@@ -22,6 +22,9 @@ class DecodingState(Protocol):
     def select(self, rows_N: Tensor, items_I: Tensor | None) -> None:
         """Keep the rows ``rows_N`` (long), in that order; a row may be taken several times.
 
+        A state begins with one row an item; the searches take each row ``width`` times after the
+        first step, which all outputs of an item share.
+
         Args:
             rows_N: indices into the rows held now; the result is item-major again.
             items_I: None if the items stay as they are, so that what is held once an item need

@@ -52,15 +52,21 @@ def rollout(
     width: int,
     device: torch.device,
 ) -> Rollout:
-    """Choose symbols until every row has ended; items whose rows have all ended are dropped."""
+    """Choose symbols until every row has ended; items whose rows have all ended are dropped.
+
+    The state has one row an item; the ``width`` rows of an item share the first step.
+    """
     rows = len(limits) * width
     limit_N = torch.tensor(limits, device=device).repeat_interleave(width)
     rows_N = torch.arange(rows, device=device)
     ended_N = torch.zeros(rows, dtype=torch.bool, device=device)
-    token_N = torch.full((rows,), rules.bos, device=device)
+    token_N = torch.full((len(limits),), rules.bos, device=device)
     columns: list[tuple[Tensor, Tensor, Tensor]] = []
     for number in range(max(limits, default=-1) + 1):
         logits_NV = model.step(token_N, state)
+        if number == 0 and width > 1:
+            logits_NV = logits_NV.repeat_interleave(width, 0)
+            state.select(torch.arange(len(limits), device=device).repeat_interleave(width), None)
         forced_N = limit_N[rows_N] <= number if number in limits else None
         token_N, log_probability_N = choose(logits_NV, Step(number, rows_N, forced_N))
         token_N = token_N.masked_fill(ended_N, rules.pad)

@@ -39,7 +39,7 @@ def sample(
 
     Args:
         model: in evaluation mode.
-        state: of ``items * width`` rows before the first step; used up.
+        state: of one row an item, before the first step; used up.
         items: number of items I.
         width: samples an item.
         seed_I: one seed an item. An item's samples depend on its seed and its own length limit,

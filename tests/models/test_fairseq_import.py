@@ -112,7 +112,7 @@ def _searched(
     normalised = options.get("normalize", True)
     return beam_search(
         model,
-        model.start(source_BS, valid_BS, width=width),
+        model.start(source_BS, valid_BS),
         items=items,
         width=width,
         bos=symbols["eos"],

@@ -42,9 +42,9 @@ class Markov:
     def items(self) -> int:
         return len(self.table_ITVV)
 
-    def start(self, width: int, items: list[int] | None = None) -> MarkovState:
+    def start(self, items: list[int] | None = None) -> MarkovState:
         chosen = torch.arange(self.items) if items is None else torch.tensor(items)
-        return MarkovState(chosen.repeat_interleave(width), chosen)
+        return MarkovState(chosen, chosen)
 
     def step(self, token_N: Tensor, state: MarkovState) -> Tensor:
         state.rows_computed.append(len(token_N))

@@ -36,7 +36,7 @@ def run(model: Markov, options: Options, n_best: int, items: list[int] | None = 
     chosen = list(range(model.items)) if items is None else items
     return beam_search(
         model,
-        model.start(options.width, chosen),
+        model.start(chosen),
         items=len(chosen),
         width=options.width,
         max_length_I=options.limit,
@@ -93,12 +93,12 @@ def test_stopping_early_saves_work() -> None:
     table[1, ..., EOS] = -99.0
     table[1, :8, :, 5] = 9.0
     model = Markov(table)
-    state = model.start(4)
+    state = model.start()
     found = beam_search(
         model, state, items=2, width=4, max_length_I=8, min_length=0, n_best=1, **SYMBOLS
     )
     assert [len(one.tokens) for (one,) in found] == [1, 9]
-    assert state.rows_computed == [8, *[4] * 8]
+    assert state.rows_computed == [2, *[4] * 8]  # one row an item in the first step
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -123,7 +123,7 @@ def test_width_1_is_greedy(options: Options) -> None:
     one = Options(**{**options.__dict__, "width": 1})
     greedy = greedy_search(
         model,
-        model.start(1),
+        model.start(),
         items=model.items,
         max_length_I=one.limit,
         min_length=one.min_length,
@@ -155,11 +155,11 @@ def test_each_item_has_its_own_limit() -> None:
     model.table_ITVV[..., EOS] -= 4  # long outputs
     limits = [1, 8, 3, 5, 2, 7, 4, 6, 1, 8, 2, 3]
     arguments = {"width": 3, "n_best": 3, "min_length": 1, **SYMBOLS}
-    state = model.start(3)
+    state = model.start()
     together = beam_search(model, state, items=12, max_length_I=torch.tensor(limits), **arguments)
     assert {len(found[0].tokens) for found in together} == {2, 3, 4, 5, 6, 7, 8, 9}
     for item, limit in enumerate(limits):
-        state = model.start(3, [item])
+        state = model.start([item])
         assert beam_search(model, state, items=1, max_length_I=limit, **arguments) == [
             together[item]
         ]
@@ -185,7 +185,7 @@ def test_bad_arguments(change: dict, words: str) -> None:
     model = Markov.random(2, 6)
     arguments = {"items": 2, "width": 3, "max_length_I": 4, **SYMBOLS, **change}
     with pytest.raises(DecodingError, match=words) as error:
-        beam_search(model, model.start(3), **arguments)
+        beam_search(model, model.start(), **arguments)
     assert "\n" not in str(error.value)
 
 
@@ -198,7 +198,7 @@ def test_a_diverged_model_is_refused(value: float, width: int) -> None:
     with pytest.raises(DecodingError, match="not numbers"):
         run(model, Options(width, 5), 1)
     with pytest.raises(DecodingError, match="not numbers"):
-        greedy_search(model, model.start(1), items=2, max_length_I=5, **SYMBOLS)
+        greedy_search(model, model.start(), items=2, max_length_I=5, **SYMBOLS)
 
 
 def test_an_end_of_probability_0_is_refused() -> None:

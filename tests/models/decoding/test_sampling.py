@@ -14,7 +14,7 @@ SYMBOLS: dict[str, Any] = {"bos": BOS, "eos": EOS, "pad": PAD}
 def draw(model: Markov, width: int, seeds: list[int], items: list[int] | None = None, **options):
     chosen = list(range(model.items)) if items is None else items
     options = {"max_length_I": 6, **SYMBOLS, **options}
-    state = model.start(width, chosen)
+    state = model.start(chosen)
     return sample(model, state, items=len(chosen), width=width, seed_I=seeds, **options)
 
 
@@ -144,7 +144,7 @@ def test_bad_arguments(options: dict, words: str) -> None:
     model = Markov.random(2, 6)
     arguments = {"items": 2, "seed_I": [1, 2], "max_length_I": 3, **SYMBOLS, **options}
     with pytest.raises(DecodingError, match=words):
-        sample(model, model.start(1), **arguments)
+        sample(model, model.start(), **arguments)
 
 
 def test_a_diverged_model_is_refused() -> None:

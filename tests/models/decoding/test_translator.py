@@ -76,7 +76,7 @@ def padded(sources: list[list[int]]) -> tuple[Tensor, Tensor]:
 def generate(model: Translator, sources: list[list[int]]) -> list[list[Hypothesis]]:
     return beam_search(
         model,
-        model.start(*padded(sources), width=4),
+        model.start(*padded(sources)),
         items=len(sources),
         width=4,
         max_length_I=[len(source) + 4 for source in sources],
@@ -149,7 +149,7 @@ def test_greedy_is_a_beam_of_1_and_the_argmax_of_the_full_pass() -> None:
 def test_samples_carry_the_gradient_of_their_log_probability() -> None:
     model = translator("terms(1111)").double()
     sources = sentences()[:3]
-    state = model.start(*padded(sources), width=2)
+    state = model.start(*padded(sources))
     drawn = sample(model, state, items=3, width=2, seed_I=[1, 2, 3], max_length_I=LIMIT, **SYMBOLS)
     drawn.log_probabilities_NT.sum().backward()
     found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
@@ -174,4 +174,8 @@ def test_samples_carry_the_gradient_of_their_log_probability() -> None:
 def test_no_sentence_has_its_keys_stored_once_a_beam() -> None:
     model = translator("terms(1111)")
     source = padded(sentences()[:8])
-    assert model.start(*source, width=8).nbytes == model.start(*source, width=1).nbytes
+    state = model.start(*source)
+    held = state.nbytes
+    state.select(torch.arange(8).repeat_interleave(8))
+    assert state.width == 8
+    assert state.nbytes == held
