@@ -103,7 +103,7 @@ def table(options: Options, words: list[str]) -> int:
     from .present import present_settings
     from .settings import parse_settings
     from .status import chosen_dataset, nothing_there
-    from .table import table_spec
+    from .table import table_command, table_spec
 
     grid, store = load_grid(options.grid), Store(options.out)
     dataset = chosen_dataset(grid, options.data, options.preset, store)
@@ -111,17 +111,24 @@ def table(options: Options, words: list[str]) -> int:
     records = store.records(grid.grid, dataset, options.preset)
     settings = parse_settings(options.set)
     present = present_settings(grid, dataset, options.preset, rows, settings, records)
-    spec = table_spec(grid, dataset, options.preset, options.seeds, rows, present)
+    command = table_command(
+        options.grid, dataset, options.preset,
+        rows=options.rows, seeds=options.seeds, settings=options.set,
+    )  # fmt: skip
+    spec = table_spec(
+        grid, dataset, options.preset, options.seeds, rows, present, command, options.set
+    )
     if not records:
         records.warnings.append(nothing_there(grid, dataset, options.preset, store))
     for warning in records.warnings:
         print(f"attnbench: {warning}", file=sys.stderr)
-    shown = {row.row for row in rows}
-    result = ResultTable.build(spec, [record for record in records if record.row in shown])
+    shown, seeds = {row.row for row in rows}, options.seeds
+    chosen = [r for r in records if r.row in shown and (not seeds or r.seed in seeds)]
+    result = ResultTable.build(spec, chosen)
     if options.save is None:
         sys.stdout.write(result.render(options.format))
         return 0
-    return _show(*(f"wrote {path}" for path in result.save(options.save)))
+    return _show(*(f"wrote {path}" for path in result.save(options.save, options.format)))
 
 
 def cost(options: Options, words: list[str]) -> int:

@@ -1,19 +1,34 @@
-"""`attnbench data`: write a demo set, or read one that lies on disk and describe it."""
+"""`attnbench data`: write a demo set, read one that lies on disk and describe it, pack features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
+from ..datamodules.caption_card import CaptionCard, check_captions
+from ..datamodules.caption_config import CaptionDataConfig
+from ..datamodules.caption_open import has_captions
+from ..datamodules.caption_pack import pack_captions
 from ..datamodules.card import DataCard, check
+from ..datamodules.demo.captioning import write_captioning_demo
 from ..datamodules.demo.translation import write_translation_demo
+from ..datamodules.registry import dataset_entry
 from ..datamodules.translation_config import TranslationDataConfig
 from ..tasks.settings import resolve
 from .errors import UsageError, nearest
 from .settings import parse_settings
 
-DEMOS: dict[str, Callable[[Path], Path]] = {"translation": write_translation_demo}
+DEMOS: dict[str, Callable[[Path], Path]] = {
+    "translation": write_translation_demo,
+    "captioning": write_captioning_demo,
+}
+Card = DataCard | CaptionCard
 
 
 def write_demo(task: str, root: Path) -> Path:
@@ -24,11 +39,62 @@ def write_demo(task: str, root: Path) -> Path:
     return DEMOS[task](root)
 
 
-def check_data(dataset: str, root: Path, settings: Sequence[str]) -> DataCard:
+def check_data(dataset: str, root: Path, settings: Sequence[str]) -> Card:
     """Read all of a data set as training would. Raises UsageError, ConfigError, DataError."""
+    captioning = _task(dataset, root) == "captioning"
+    values = _settings("check", settings)
+    config: type[BaseModel] = CaptionDataConfig if captioning else TranslationDataConfig
+    resolve(config, {**values, "dataset": dataset, "root": root})
+    return (check_captions if captioning else check)(dataset, root, **values)
+
+
+def pack_data(dataset: str, options: Namespace) -> list[str]:
+    """Pack a data set's features into one store; what there is to say about it.
+
+    Args:
+        dataset: its name.
+        options: `root`, `out` (the store's place or None), `extract` (a backbone or None),
+            `dtype` and `settings`.
+
+    Raises UsageError, ConfigError, DataError.
+    """
+    if _task(dataset, options.root) != "captioning":
+        raise UsageError(f"data pack: {dataset} has no image features to pack")
+    values = _settings("pack", options.settings)
+    if options.extract is not None:
+        values["extract"] = options.extract
+    config = resolve(CaptionDataConfig, {**values, "dataset": dataset, "root": options.root})
+    with _progress() as done:
+        store, notes = pack_captions(config, options.out, dtype=options.dtype, progress=done)
+    header = store.header
+    what = f"{header.images:,} images, {header.rows:,} regions of {header.dim:,} ({header.dtype})"
+    return [f"wrote {store.folder}: {header.layout}, {what}", *notes]
+
+
+def _task(dataset: str, root: Path) -> str:
+    """Name the task whose data lie there; the demo's are told by what they hold."""
+    tasks = dataset_entry(dataset).tasks
+    if len(tasks) == 1:
+        return tasks[0]
+    return "captioning" if has_captions(root) else "translation"
+
+
+def _settings(what: str, settings: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = parse_settings(settings)
-    for name, given in {"dataset": "after `check`", "root": "with --root"}.items():
+    for name, given in {"dataset": f"after `{what}`", "root": "with --root"}.items():
         if name in values:
-            raise UsageError(f"data check: {name} is given {given}, not as a setting")
-    resolve(TranslationDataConfig, {**values, "dataset": dataset, "root": root})
-    return check(dataset, root, **values)
+            raise UsageError(f"data {what}: {name} is given {given}, not as a setting")
+    return values
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """Count images on a terminal's standard error; elsewhere say nothing."""
+
+    def show(done: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{done:,} images", end="", file=sys.stderr, flush=True)
+
+    yield show
+    if sys.stderr.isatty():
+        print("\r", end="", file=sys.stderr)

@@ -157,7 +157,7 @@ def _plan(add: Add) -> None:
 def _status(add: Add) -> None:
     parser = add("status", "show which cells are done, running, interrupted, failed or missing")
     _grid(parser)
-    _selection(parser)
+    _selection(parser, "all that there are")
     _out(parser)
     _json(parser)
 
@@ -165,7 +165,7 @@ def _status(add: Add) -> None:
 def _table(add: Add) -> None:
     parser = add("table", "print the results of a grid beside the published numbers")
     _grid(parser)
-    _selection(parser)
+    _selection(parser, "all that there are, averaged")
     _out(parser)
     parser.add_argument(
         "--format",
@@ -175,8 +175,9 @@ def _table(add: Add) -> None:
         help="default: md",
     )
     parser.add_argument(
-        "--save", type=Path, metavar="DIR", help="write GRID.DATASET.json and .md into DIR instead"
-    )
+        "--save", type=Path, metavar="DIR",
+        help="write GRID.DATASET.json and .md, and the --format given, into DIR instead",
+    )  # fmt: skip
 
 
 def _cost(add: Add) -> None:
@@ -199,16 +200,17 @@ def _grid(parser: argparse.ArgumentParser) -> None:
 
 
 def _choice(parser: argparse.ArgumentParser) -> None:
-    _selection(parser)
+    _selection(parser, "0")
     parser.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
 
 
-def _selection(parser: argparse.ArgumentParser) -> None:
+def _selection(parser: argparse.ArgumentParser, seeds: str) -> None:
     parser.add_argument("--preset", default="paper", help="paper (default), small or smoke")
     parser.add_argument("--data", metavar="DATASET", help="default: what the preset or grid names")
     parser.add_argument(
-        "--seeds", nargs="+", type=_seed, default=[], metavar="K", help="default: 0"
-    )
+        "--seeds", nargs="+", type=_seed, default=[], metavar="K",
+        help=f"only these seeds (default: {seeds})",
+    )  # fmt: skip
     parser.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
     _set(parser)
 

@@ -61,4 +61,5 @@ def read_claim(caption: str) -> Claim | None:
 def claims(references: list[str]) -> set[Claim]:
     """Give all that is true by an image's captions: what they say, and the same turned round."""
     said = {claim for text in references if (claim := read_claim(text)) is not None}
-    return said | {(second, OPPOSITE[found], first) for first, found, second in said}
+    turned: set[Claim] = {(second, OPPOSITE[found], first) for first, found, second in said}
+    return said | turned

@@ -146,6 +146,7 @@ def _load(model: nn.Module, path: Path, name: str) -> None:
     with reading(path):
         path.stat()
     try:
+        state: Any
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 

@@ -77,10 +77,14 @@ def _parts(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{stem}.tsv.*")) if match else [path]
 
 
-def find_features(root: Path) -> list[Path]:
+def find_features(root: Path, *, packed: bool = True) -> list[Path]:
     """Name what looks like features in a folder and its subfolders: stores alone if there are any.
 
     TSV files of one folder count as one, named by their folder.
+
+    Args:
+        root: the folder.
+        packed: False leaves out stores.
 
     Raises:
         DataError: a folder can't be read.
@@ -88,8 +92,9 @@ def find_features(root: Path) -> list[Path]:
     with reading(root):
         folders = [path for path in sorted(root.iterdir()) if path.is_dir()]
         stores = [path for path in (root, *folders) if is_store(path)]
-        if stores:
+        if stores and packed:
             return stores
+        folders = [path for path in folders if path not in stores]
         found = [path for path in folders if _is_features_folder(path)]
         for folder in (root, *(path for path in folders if path not in found)):
             found += _feature_files(folder)

@@ -69,8 +69,13 @@ def extract_features(
     )
 
 
-def choose_features(root: Path, given: Path | None) -> Path | None:
+def choose_features(root: Path, given: Path | None, *, packed: bool = True) -> Path | None:
     """Give the place of the features: as set, or the only one found; None if there is none.
+
+    Args:
+        root: the data set's folder.
+        given: the place that was set, if any; taken as relative to root where it is there.
+        packed: whether a packed store is looked for first, or never taken.
 
     Raises:
         DataError: several are found, or the one that was set isn't there.
@@ -80,7 +85,7 @@ def choose_features(root: Path, given: Path | None) -> Path | None:
         if not path.exists():
             raise DataError(f"{given} is not there; features= must name {LAYOUTS}.")
         return path
-    found = find_features(root)
+    found = find_features(root, packed=packed)
     if len(found) > 1:
         names = ", ".join(path.relative_to(root).as_posix() or "." for path in found)
         raise DataError(f"{root} has several features ({names}); name one with features=.")

@@ -48,6 +48,7 @@ def write_store(
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
         _Writer(work, dtype, layout, place or layout).write(items)
+        work.chmod(0o755)  # a temporary folder is readable for its owner only
         if folder.exists() and replace and is_store(folder):
             shutil.rmtree(folder)
         if not is_store(folder):  # otherwise another process was first
