@@ -46,10 +46,10 @@ class TableRow:
     """One line of a table.
 
     status: done (every run is), partial (some runs are, others failed), failed, diverged,
-    refused, missing (no run that counts), reference (published only). `seeds` are the seeds averaged, `n`
-    their number, `expected` how many there should be. `settings` is the configuration hash where
-    the row has runs of several configurations, which are never averaged; else empty. `seconds`
-    is the mean wall time of a run, `peak_memory_bytes` the largest.
+    refused, missing (no run that counts), reference (published only). `seeds` are the seeds
+    averaged, `n` their number, `expected` how many there should be. `settings` is the
+    configuration hash where the row has runs of several configurations, which are never averaged;
+    else empty. `seconds` is the mean wall time of a run, `peak_memory_bytes` the largest.
     """
 
     row: str

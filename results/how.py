@@ -42,6 +42,7 @@ def describe(spec: TableSpec, records: Sequence[RunRecord]) -> dict[str, Any]:
         "signatures": _merged(records, lambda r: r.signatures),
         "settings_varied": varied_settings(records),
         "published": published_in_words(spec),
+        "published_comparable": spec.comparable,
         "glossary": glossary(spec),
     }
 
@@ -52,11 +53,11 @@ def published_in_words(spec: TableSpec) -> str:
     if source is None:
         return ""
     words = f"{PAPERS.get(source.paper, source.paper)}, {source.table}, {source.dataset_split}"
-    same_data = source.dataset in (None, spec.dataset)
-    if same_data and source.preset == spec.preset:
+    if spec.comparable:
         return words
+    runs = " and ".join([f"the preset {spec.preset}", *spec.settings])
     return (
-        f"{words}; these runs are {spec.dataset} with the preset {spec.preset}, another setting, "
+        f"{words}; these runs are {spec.dataset} with {runs}, another setting, "
         "so the difference doesn't measure a reproduction"
     )
 

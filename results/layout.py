@@ -26,6 +26,7 @@ class Text:
 class Layout:
     """Headings and cells (all rows as long as `headings`), and the lines under the table.
 
+    `name` is for labels and files, `notes` has the note of each row, which the last column shows.
     `aligned` has one letter a column: l for text, r for numbers.
     """
 
@@ -35,6 +36,8 @@ class Layout:
     rows: tuple[tuple[Text, ...], ...]
     footnotes: tuple[str, ...]
     how: tuple[tuple[str, str], ...]
+    name: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ def lay_out(table: ResultTable) -> Layout:
         rows=tuple(tuple(c.cells[i] for c in kept) for i in range(len(rows))),
         footnotes=(*_mark_footnotes(table), *table.notes),
         how=tuple(how_lines(table, {c.heading for c in kept} | {"±"})),
+        name=table.name,
+        notes=tuple(row.note for row in rows),
     )
 
 

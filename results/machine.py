@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from .aggregate import MetricCell, TableRow
+from .spec import TableSpec
 from .table import ResultTable
 
 
@@ -32,7 +33,11 @@ def as_json(table: ResultTable) -> str:
 
 
 def as_csv(table: ResultTable) -> str:
-    """One line a row, one value a column; a number that doesn't exist is empty."""
+    """One line a row, one value a column; a number that doesn't exist is empty.
+
+    `published_comparable` is `no` where the published numbers of the row are of another data set,
+    preset or setting than its runs, and `published_source` says of which.
+    """
     names = [metric.name for metric in table.spec.metrics]
     lines = [_flat(table, row, names) for row in table.rows]
     text = io.StringIO()
@@ -75,12 +80,13 @@ def _metric(cell: MetricCell) -> dict[str, Any]:
 
 _METRIC_PARTS = ("mean", "std", "n", "published", "confidence", "difference")
 _BEFORE = ("grid", "dataset", "preset", "row", "settings", "status", "reason", "n", "expected")
+_PUBLISHED = ("published_source", "published_comparable")
 _AFTER = ("parameters", "macs", "macs_executed", "seconds", "peak_memory_bytes")
 
 
 def _columns(names: list[str]) -> list[str]:
     metrics = [f"{name}_{part}" for name in names for part in _METRIC_PARTS]
-    return [*_BEFORE, "seeds", *metrics, *_AFTER]
+    return [*_BEFORE, "seeds", *metrics, *_PUBLISHED, *_AFTER]
 
 
 def _flat(table: ResultTable, row: TableRow, names: list[str]) -> dict[str, Any]:
@@ -88,6 +94,16 @@ def _flat(table: ResultTable, row: TableRow, names: list[str]) -> dict[str, Any]
     flat = {name: values.get(name) for name in (*_BEFORE, *_AFTER)}
     flat |= {"grid": table.spec.grid, "dataset": table.spec.dataset, "preset": table.spec.preset}
     flat["seeds"] = " ".join(str(seed) for seed in row.seeds)
+    flat |= _origin(table.spec, row)
     for name in names:
         flat |= {f"{name}_{part}": values["metrics"][name][part] for part in _METRIC_PARTS}
     return flat
+
+
+def _origin(spec: TableSpec, row: TableRow) -> dict[str, str]:
+    """Where the published numbers of a row are from; empty where it has none."""
+    source = spec.published
+    if source is None or not any(cell.published for cell in row.metrics.values()):
+        return dict.fromkeys(_PUBLISHED, "")
+    words = f"{source.paper} {source.table} {source.dataset_split}, preset {source.preset}"
+    return dict(zip(_PUBLISHED, (words, "yes" if spec.comparable else "no"), strict=True))

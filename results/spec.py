@@ -63,7 +63,8 @@ class TableSpec:
 
     `seeds` are the seeds that every row should have; empty: all that any row has. `commands` are
     the shell commands that make the table again, `data_source` the public address of the data.
-    Without `rows`, every row that has a record is shown.
+    Without `rows`, every row that has a record is shown. `settings` are the `key=value` words
+    given beside the grid's own that can change a result.
     """
 
     grid: str
@@ -76,3 +77,13 @@ class TableSpec:
     seeds: tuple[int, ...] = ()
     commands: tuple[str, ...] = field(default=())
     data_source: str = ""
+    settings: tuple[str, ...] = ()
+
+    @property
+    def comparable(self) -> bool | None:
+        """Whether these runs are the published setting; None where nothing published is shown."""
+        source = self.published
+        if source is None:
+            return None
+        same_data = source.dataset in (None, self.dataset)
+        return same_data and source.preset == self.preset and not self.settings

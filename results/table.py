@@ -14,6 +14,9 @@ from .spec import MetricSpec, RowSpec, TableSpec
 
 Format = Literal["md", "csv", "latex", "html", "json"]
 
+SUFFIXES = {"latex": "tex"}
+"""Endings of file names where they aren't the format's name."""
+
 
 @dataclass(frozen=True)
 class ResultTable:
@@ -60,15 +63,21 @@ class ResultTable:
 
         return render(self, format)
 
-    def save(self, folder: Path) -> list[Path]:
-        """Write `<grid with / as ->.<dataset>.json` and `.md` into `folder`; return their paths.
+    @property
+    def name(self) -> str:
+        """`<grid with / as ->.<dataset>`, for file names and labels."""
+        return f"{self.spec.grid.replace('/', '-')}.{self.spec.dataset}"
 
-        Raises StoreError where that fails; never leaves a half-written file.
+    def save(self, folder: Path, format: Format = "md") -> list[Path]:
+        """Write `NAME.json` and `NAME.md`, and a file in `format` too, into `folder`.
+
+        Returns the paths. Raises StoreError where that fails; never leaves a half-written file.
         """
-        name = f"{self.spec.grid.replace('/', '-')}.{self.spec.dataset}"
-        paths = [folder / f"{name}.json", folder / f"{name}.md"]
-        write_atomically(paths[0], self.render("json").encode("utf-8"))
-        write_atomically(paths[1], self.render("md").encode("utf-8"))
+        texts = {form: self.render(form) for form in dict.fromkeys(("json", "md", format))}
+        paths: list[Path] = []
+        for form, text in texts.items():
+            paths.append(folder / f"{self.name}.{SUFFIXES.get(form, form)}")
+            write_atomically(paths[-1], text.encode("utf-8"))
         return paths
 
 

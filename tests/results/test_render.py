@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from attnbench.results import (
     Store,
 )
 from attnbench.results.latex import escape as latex_escape
+from attnbench.results.latex import label as latex_label
 from attnbench.results.layout import count, duration, signed
 from attnbench.results.markdown import escape as markdown_escape
 from tests.results.samples import GRID, make_record, make_spec
@@ -196,10 +198,73 @@ def test_latex_has_its_rules_columns_and_names(table: ResultTable) -> None:
     assert text.count("{") == text.count("}")
 
 
+def test_latex_has_a_label_and_notes_behind_letters(table: ResultTable) -> None:
+    text = table.render("latex")
+    body = text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
+    last = [line.removesuffix(r" \\").rpartition(" & ")[2] for line in body]
+    below = text.split("\\end{tabular}\n")[1].split("\\end{table}")[0].splitlines()
+    said = {}
+    for line in below:
+        if match := re.fullmatch(r"(\$\^\{[a-z]+\}\$) (.*)\\par", line):
+            said[match[1]] = latex_to_text(match[2])
+    assert [said.get(letter, "") for letter in last] == [row.note for row in table.rows]
+    assert len(said) == len({row.note for row in table.rows if row.note}) > 2
+    assert text.count(r"\label{tab:spatial-attention-nmt-self.demo}") == 1
+    assert text.index(r"\caption{") < text.index(r"\label{")
+    printed, comments = text.split("\\end{table}\n")
+    assert len(printed) < 2500 and "CPU, 2 cores" not in printed
+    assert comments and all(line.startswith("% ") for line in comments.splitlines())
+
+
+def test_a_label_takes_any_name() -> None:
+    assert latex_label("own-a b_%{c}.demo") == "tab:own-a-b-c-.demo"
+
+
+def published_table(**changes: str) -> ResultTable:
+    rows = [RowSpec("1111", "1111"), RowSpec("1011", "no such row")]
+    return ResultTable.build(make_spec(*rows, **changes), [make_record("1111", 0, **changes)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "comparable"),
+    [
+        ({}, "no"),
+        ({"dataset": "wmt14"}, "no"),
+        ({"preset": "paper"}, "no"),
+        ({"dataset": "wmt14", "preset": "paper"}, "yes"),
+    ],
+)
+def test_csv_and_json_say_whether_published_numbers_are_of_the_same_setting(
+    changes: dict[str, str], comparable: str
+) -> None:
+    table = published_table(**changes)
+    with_published, without = csv.DictReader(io.StringIO(table.render("csv")))
+    assert with_published["published_comparable"] == comparable
+    assert with_published["published_source"] == (
+        "spatial_attention table2 wmt14-en-de-newstest2014, preset paper"
+    )
+    assert without["bleu_published"] == without["published_source"] == ""
+    assert without["published_comparable"] == ""
+    how = json.loads(table.render("json"))["how"]
+    assert how["published_comparable"] is (comparable == "yes")
+    assert ("another setting" in table.render("md")) is (comparable == "no")
+
+
+def test_settings_beside_the_grids_make_another_setting() -> None:
+    spec = make_spec(RowSpec("1111", "1111"), dataset="wmt14", preset="paper")
+    spec = replace(spec, settings=("max_steps=10",))
+    table = ResultTable.build(spec, [])
+    assert "with the preset paper and max\\_steps=10, another setting" in table.render("md")
+    (line,) = csv.DictReader(io.StringIO(table.render("csv")))
+    assert line["published_comparable"] == "no"
+
+
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex isn't installed")
 def test_latex_compiles(table: ResultTable, tmp_path: Path) -> None:
     page = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
-    (tmp_path / "page.tex").write_text(page + table.render("latex") + "\\end{document}\n")
+    (tmp_path / "page.tex").write_text(
+        page + table.render("latex") + "\\ref{tab:a}\\end{document}\n"
+    )
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
 
