@@ -1,6 +1,7 @@
 """What `plan` and `status` say before, during and after a run."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,14 @@ def test_a_table_is_saved_under_the_name_of_grid_and_data_set(
     assert main(command("table", grid, out, "--save", str(tmp_path / "tables"))) == 0
     names = sorted(path.name for path in (tmp_path / "tables").iterdir())
     assert names == ["own-tiny.demo.json", "own-tiny.demo.md"]
+    for format, ending in (("csv", "csv"), ("latex", "tex"), ("html", "html"), ("json", "json")):
+        folder = tmp_path / format
+        words = command("table", grid, out, "--format", format)
+        assert main([*words, "--save", str(folder)]) == 0
+        capsys.readouterr()
+        assert main(words) == 0
+        assert (folder / f"own-tiny.demo.{ending}").read_text() == capsys.readouterr().out
+        assert (folder / "own-tiny.demo.md").exists() and (folder / "own-tiny.demo.json").exists()
     text = (tmp_path / "tables" / "own-tiny.demo.md").read_text()
     assert "| 1111 | 20.00 | 27.70 | -7.70 |" in text and "not run" in text
     for format in ("csv", "latex", "html"):
@@ -208,6 +217,52 @@ def test_a_table_is_saved_under_the_name_of_grid_and_data_set(
         assert main(command("table", grid, out, "--format", format, "--rows", "1111")) == 0
         shown = capsys.readouterr().out
         assert "27.7" in shown and "w/o" not in shown
+
+
+def test_the_command_under_a_table_makes_that_table_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "with space"
+    folder.mkdir()
+    grid, out = write_grid(folder), tmp_path / "out"
+    for seed in (0, 1, 2):
+        known = {"config_hash": present_hash(grid, "1111", max_steps=9), "seed": seed}
+        write_record(out, "1111", metrics={"bleu": 20.0 + seed}, **known)
+    given = ("--rows", "1111", "w/o", "--seeds", "0", "2", "--set", "max_steps=9")
+
+    def shown(words: list[str]) -> dict[str, Any]:
+        capsys.readouterr()
+        assert main([*words, "--format", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    first = shown(command("table", grid, out, *given))
+    assert {row["row"]: row["seeds"] for row in first["rows"]} == {"1111": [0, 2], "w/o": []}
+    words = shlex.split(first["how"]["commands"][0])
+    assert words[:3] == ["attnbench", "table", str(grid)]
+    again = [str(out) if word == "DIR" else word for word in words[1:]]
+    assert shown(again) == first
+
+
+@pytest.mark.parametrize("name", ["table", "status"])
+def test_seeds_are_chosen_and_the_help_says_what_is_taken_without(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path, ROWS[1:]), tmp_path / "out"
+    for seed, bleu in ((0, 10.0), (1, 30.0), (2, 70.0)):
+        known = {"config_hash": present_hash(grid, "1111"), "seed": seed}
+        write_record(out, "1111", metrics={"bleu": bleu}, **known)
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    help = " ".join(capsys.readouterr().out.split())
+    assert "only these seeds (default: all that there are" in help
+    if name == "status":
+        assert len(asked(name, grid, out, capsys)) == 3
+        assert len(asked(name, grid, out, capsys, "--seeds", "0", "1")) == 2
+        return
+    for seeds, mean in (([], 110 / 3), (["--seeds", "0", "1"], 20.0), (["--seeds", "2"], 70.0)):
+        assert main(command(name, grid, out, "--format", "json", *seeds)) == 0
+        (row,) = json.loads(capsys.readouterr().out)["rows"]
+        assert row["metrics"]["bleu"]["mean"] == pytest.approx(mean)
 
 
 def test_reference_rows_stand_in_the_table_and_are_never_run(
