@@ -10,11 +10,17 @@ K   keys (elements of the memory)
 P   relative offsets ``key index - query index``
 D   model width
 E   width of one head, ``D / H``
+N   regions of an image
+G   width of the embedding of two boxes' geometry
 ==  =======================================================================
 """
 
+import importlib
+import pkgutil
+
+from .boxes import Boxes, Grid2D
 from .contract import Attention, AttentionOutput, AttentionState, NoAttention, SiteError
-from .geometry import Sequence1D
+from .geometry import Geometry, Sequence1D
 from .masks import AttentionMask
 from .registry import (
     build_attention,
@@ -27,14 +33,18 @@ from .registry import (
 from .spec import Spec, SpecError, parse_spec
 from .traits import Site, Traits
 
-# Importing the variants registers them; this list is the one place that names them.
-from . import deformable, dot, dynamic, nsa, terms  # noqa: E402, F401  isort: skip
+# Importing the modules of this folder registers the variants in them.
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)
 
 __all__ = [
     "Attention",
     "AttentionMask",
     "AttentionOutput",
     "AttentionState",
+    "Boxes",
+    "Geometry",
+    "Grid2D",
     "NoAttention",
     "Sequence1D",
     "Site",

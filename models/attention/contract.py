@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .geometry import Sequence1D
+from .geometry import Geometry
 from .masks import AttentionMask
 from .traits import Traits
 
@@ -75,7 +75,7 @@ class Attention(nn.Module, abc.ABC):
         query_BQD: Tensor,
         memory_BKD: Tensor | None = None,
         *,
-        geometry: Sequence1D | None = None,
+        geometry: Geometry | None = None,
         mask: AttentionMask | None = None,
         state: AttentionState | None = None,
         need_weights: bool = False,
@@ -131,7 +131,7 @@ class NoAttention(Attention):
         query_BQD: Tensor,
         memory_BKD: Tensor | None = None,
         *,
-        geometry: Sequence1D | None = None,
+        geometry: Geometry | None = None,
         mask: AttentionMask | None = None,
         state: AttentionState | None = None,
         need_weights: bool = False,
@@ -184,7 +184,7 @@ class Chain(Attention):
         query_BQD: Tensor,
         memory_BKD: Tensor | None = None,
         *,
-        geometry: Sequence1D | None = None,
+        geometry: Geometry | None = None,
         mask: AttentionMask | None = None,
         state: AttentionState | None = None,
         need_weights: bool = False,

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from .contract import Attention, AttentionOutput, AttentionState, SiteError
 from .dynamic import NO_MEMORY, InputState
-from .geometry import Sequence1D
+from .geometry import Geometry
 from .masks import AttentionMask
 from .registry import register_attention
 from .traits import Traits
@@ -99,7 +99,7 @@ class DeformableConvolution(Attention):
         query_BQD: Tensor,
         memory_BKD: Tensor | None = None,
         *,
-        geometry: Sequence1D | None = None,
+        geometry: Geometry | None = None,
         mask: AttentionMask | None = None,
         state: AttentionState | None = None,
         need_weights: bool = False,

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .contract import Attention, AttentionOutput, AttentionState, SiteError
-from .geometry import Sequence1D
+from .geometry import Geometry
 from .kernels import forced_path
 from .masks import AttentionMask
 from .registry import register_attention
@@ -151,7 +151,7 @@ class DynamicConvolution(Attention):
         query_BQD: Tensor,
         memory_BKD: Tensor | None = None,
         *,
-        geometry: Sequence1D | None = None,
+        geometry: Geometry | None = None,
         mask: AttentionMask | None = None,
         state: AttentionState | None = None,
         need_weights: bool = False,

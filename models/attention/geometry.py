@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 
-class Sequence1D:
+class Geometry:
+    """Base of all geometries: how many queries and keys there are, and in which order.
+
+    Attributes:
+        name: what traits and sites call it.
+        queries, keys: numbers of queries Q and keys K.
+        query_start, query_step: query i stands at ``query_start + i * query_step``, key j at j,
+            in the order of the elements (for masks; an order of regions means nothing).
+    """
+
+    name: ClassVar[str]
+    queries: int
+    keys: int
+    query_start: int = 0
+    query_step: int = 1
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """Smallest and largest relative position ``key index - query index``, in elements."""
+        last_query = self.query_start + self.query_step * (self.queries - 1)
+        return -last_query, self.keys - 1 - self.query_start
+
+
+class Sequence1D(Geometry):
     """Positions in a sequence, in tokens: query i stands at ``query_start + i``, key j at j.
 
     In decoding, ``query_step=0`` puts every query at ``query_start``: the beams of one item,
@@ -33,12 +57,6 @@ class Sequence1D:
         self.query_start = query_start
         self.query_step = query_step
         self._encodings: dict[tuple[object, ...], Tensor] = {}
-
-    @property
-    def offsets(self) -> tuple[int, int]:
-        """Smallest and largest relative position ``key index - query index``, in tokens."""
-        last_query = self.query_start + self.query_step * (self.queries - 1)
-        return -last_query, self.keys - 1 - self.query_start
 
     def encoding(self, low: int, high: int, dim: int, base: float, like: Tensor) -> Tensor:
         """Sinusoidal encoding (P, D) of the offsets low..high, computed once for all layers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .geometry import Sequence1D
+from .geometry import Geometry
 
 
 class AttentionMask:
@@ -42,7 +42,7 @@ class AttentionMask:
         return self._queries_BQ
 
     def allowed(
-        self, where: Sequence1D, window: tuple[int, int] | None, device: torch.device
+        self, where: Geometry, window: tuple[int, int] | None, device: torch.device
     ) -> Allowed:
         """The mask of one call, remembered for the layers that follow.
 
@@ -77,7 +77,7 @@ class Allowed:
     def make(
         cls,
         mask: AttentionMask,
-        where: Sequence1D,
+        where: Geometry,
         window: tuple[int, int] | None,
         device: torch.device,
     ) -> Allowed:

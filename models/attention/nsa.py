@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .contract import AttentionOutput, AttentionState, SiteError
-from .geometry import Sequence1D
+from .geometry import Geometry
 from .masks import AttentionMask
 from .registry import register_attention
 from .terms import TermsAttention
@@ -158,7 +158,7 @@ class NormalisedAttention(TermsAttention):
         query_BQD: Tensor,
         memory_BKD: Tensor | None = None,
         *,
-        geometry: Sequence1D | None = None,
+        geometry: Geometry | None = None,
         mask: AttentionMask | None = None,
         state: AttentionState | None = None,
         need_weights: bool = False,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from ..attention import Attention, AttentionMask, AttentionState, NoAttention, Sequence1D
+from ..attention import Attention, AttentionMask, AttentionState, Geometry, NoAttention
 
 
 class FeedForward(nn.Module):
@@ -78,7 +78,7 @@ class EncoderLayer(nn.Module):
         self.ffn = ffn
         self.ffn_residual = Residual(dim, dropout, norm_first)
 
-    def forward(self, x_BSD: Tensor, geometry: Sequence1D, mask: AttentionMask) -> Tensor:
+    def forward(self, x_BSD: Tensor, geometry: Geometry, mask: AttentionMask) -> Tensor:
         """(B, S, D) to (B, S, D)."""
         attention = self.self_attention
         if attention is not None and self.self_residual is not None:
@@ -122,9 +122,9 @@ class DecoderLayer(nn.Module):
         x_BTD: Tensor,
         memory_BSD: Tensor,
         *,
-        self_geometry: Sequence1D,
+        self_geometry: Geometry,
         self_mask: AttentionMask,
-        cross_geometry: Sequence1D,
+        cross_geometry: Geometry,
         cross_mask: AttentionMask,
     ) -> Tensor:
         """(B, T, D) and the encoder output (B, S, D) to (B, T, D)."""
@@ -148,8 +148,8 @@ class DecoderLayer(nn.Module):
         x_N1D: Tensor,
         states: tuple[AttentionState | None, AttentionState],
         *,
-        self_geometry: Sequence1D,
-        cross_geometry: Sequence1D,
+        self_geometry: Geometry,
+        cross_geometry: Geometry,
         cross_mask: AttentionMask,
     ) -> Tensor:
         """One decoding step for N = items x beams rows: (N, 1, D) to (N, 1, D).

@@ -8,6 +8,9 @@ from torch import Tensor
 from attnbench.models.attention import (
     Attention,
     AttentionMask,
+    AttentionOutput,
+    Boxes,
+    Geometry,
     build_attention,
     traits_of,
     variant_examples,
@@ -21,6 +24,7 @@ CHAINS = [
     "nsa+deformable",
     "dynamic(kernel=5,groups=2)+deformable",
     "terms(1010)+dynamic(kernel=3,groups=2)+deformable",
+    "gsa(query,geometry_dim=12)+deformable",
 ]
 SPECS = [*(spec for spec in variant_examples() if traits_of(spec).family != "none"), *CHAINS]
 DIM, HEADS = 16, 2
@@ -45,6 +49,41 @@ def made(spec: str, *, dropout: float = 0.0) -> Attention:
         for buffer in module.buffers():
             buffer += torch.rand_like(buffer)
     return module
+
+
+def in_boxes(spec: str) -> bool:
+    """Whether a spec reads the boxes of its elements."""
+    return Boxes.name in traits_of(spec).geometry
+
+
+def boxes_of(x_BTD: Tensor, first: int = 0) -> Tensor:
+    """Boxes (B, T, 4) of the items first, first + 1, …: the same for an item at any length."""
+    boxes = torch.rand(8, 128, 4, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    boxes[..., 2:] = boxes[..., :2] + 0.1 + boxes[..., 2:]
+    return boxes[first : first + len(x_BTD), : x_BTD.shape[1]].to(x_BTD.device)
+
+
+def place(
+    spec: str, x_BTD: Tensor, mask: AttentionMask | None = None, first: int = 0
+) -> Geometry | None:
+    """What a spec must be told of where its elements stand; most need nothing."""
+    if not in_boxes(spec):
+        return None
+    return Boxes(boxes_of(x_BTD, first), None if mask is None else mask.keys_BK)
+
+
+def attended(
+    module: Attention,
+    spec: str,
+    x_BTD: Tensor,
+    mask: AttentionMask | None = None,
+    *,
+    first: int = 0,
+    need_weights: bool = False,
+) -> AttentionOutput:
+    """Self-attention, with the boxes of the items from ``first`` on where the spec reads boxes."""
+    where = place(spec, x_BTD, mask, first)
+    return module(x_BTD, geometry=where, mask=mask, need_weights=need_weights)
 
 
 def elements(*shape: int) -> Tensor:

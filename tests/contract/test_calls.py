@@ -10,9 +10,11 @@ from tests.contract.cases import (
     DIM,
     HEADS,
     SPECS,
+    attended,
     elements,
     made,
     padding,
+    place,
     self_masks,
     that_can,
     that_lack,
@@ -40,14 +42,14 @@ def assert_weights_mean_what_the_traits_say(
 @pytest.mark.parametrize("length", [1, 2, 63, 111])
 def test_self_attention_keeps_the_shape(spec: str, length: int) -> None:
     module, x = made(spec), elements(2, length)
-    where = Sequence1D(length, length)
     for mask in (None, *self_masks(spec, padding(length, max(1, length // 2)))):
+        where = place(spec, x, mask) or Sequence1D(length, length)
         output = module(x, geometry=where, mask=mask, need_weights=True)
         assert output.context_BQD.shape == (2, length, DIM)
         assert torch.isfinite(output.context_BQD).all()
         assert output.state is None
         assert_weights_mean_what_the_traits_say(spec, output.weights, length, length)
-        bare = module(x, mask=mask)
+        bare = attended(module, spec, x, mask)
         assert bare.weights is None
         torch.testing.assert_close(bare.context_BQD, output.context_BQD)
 
@@ -68,11 +70,11 @@ def test_an_item_does_not_notice_its_padding_or_its_neighbours(spec: str) -> Non
     module, x = made(spec), elements(3, 9)
     lengths = (9, 5, 1)
     for mask in self_masks(spec, padding(*lengths)):
-        together = module(x, mask=mask).context_BQD
+        together = attended(module, spec, x, mask).context_BQD
         for item, length in enumerate(lengths):
-            alone = module(
-                x[item : item + 1, :length], mask=AttentionMask(causal=mask.causal)
-            ).context_BQD
+            bare = AttentionMask(causal=mask.causal)
+            part = x[item : item + 1, :length]
+            alone = attended(module, spec, part, bare, first=item).context_BQD
             torch.testing.assert_close(together[item : item + 1, :length], alone)
 
 
@@ -95,8 +97,8 @@ def test_padding_never_changes_a_valid_output_or_gets_a_gradient(spec: str) -> N
     x = elements(3, 9)
     other = torch.where(valid[..., None], x.detach(), 1e3 * torch.randn(3, 9, DIM).double())
     for mask in self_masks(spec, valid):
-        y = module(x, mask=mask).context_BQD[valid]
-        torch.testing.assert_close(module(other, mask=mask).context_BQD[valid], y)
+        y = attended(module, spec, x, mask).context_BQD[valid]
+        torch.testing.assert_close(attended(module, spec, other, mask).context_BQD[valid], y)
         (gradient,) = torch.autograd.grad(y.square().sum(), x)
         assert (gradient[~valid] == 0).all() and (gradient[valid] != 0).any()
 
@@ -107,7 +109,7 @@ def test_an_item_without_any_element(spec: str) -> None:
     module = made(spec).train()
     x = elements(2, 5)
     for mask in self_masks(spec, padding(0, 5)):
-        context = module(x, mask=mask).context_BQD
+        context = attended(module, spec, x, mask).context_BQD
         assert torch.isfinite(context).all()
         wanted = [x, *module.parameters()]
         gradients = torch.autograd.grad(context.square().sum(), wanted, allow_unused=True)
@@ -138,9 +140,9 @@ def test_a_memory_without_any_element(spec: str) -> None:
 def test_every_path_gives_the_same(spec: str, path: Path) -> None:
     module, x = made(spec), elements(2, 63)
     for mask in self_masks(spec, padding(63, 40)):
-        expected = module(x, mask=mask).context_BQD
+        expected = attended(module, spec, x, mask).context_BQD
         with force_path(path):
-            torch.testing.assert_close(module(x, mask=mask).context_BQD, expected)
+            torch.testing.assert_close(attended(module, spec, x, mask).context_BQD, expected)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -148,14 +150,16 @@ def test_the_memory_layout_of_the_input_does_not_matter(spec: str) -> None:
     module, x = made(spec), elements(2, 7)
     strided = x.transpose(0, 1).contiguous().transpose(0, 1)
     assert not strided.is_contiguous()
-    torch.testing.assert_close(module(strided).context_BQD, module(x).context_BQD)
+    y = attended(module, spec, x).context_BQD
+    torch.testing.assert_close(attended(module, spec, strided).context_BQD, y)
 
 
 @pytest.mark.parametrize("spec", that_lack("cross"))
 def test_a_memory_is_refused_and_not_ignored(spec: str) -> None:
     module = made(spec)
+    x = elements(2, 3)
     with pytest.raises(SiteError):
-        module(elements(2, 3), elements(2, 5))
+        module(x, elements(2, 5), geometry=place(spec, x))
     with pytest.raises(SiteError):
         module.begin(elements(2, 5))
 
@@ -163,7 +167,7 @@ def test_a_memory_is_refused_and_not_ignored(spec: str) -> None:
 @pytest.mark.parametrize("spec", that_lack("causal"))
 def test_a_causal_mask_is_refused_and_not_ignored(spec: str) -> None:
     with pytest.raises(SiteError):
-        made(spec)(elements(2, 3), mask=AttentionMask(causal=True))
+        attended(made(spec), spec, elements(2, 3), AttentionMask(causal=True))
 
 
 @pytest.mark.parametrize("spec", that_lack("incremental"))

@@ -10,13 +10,30 @@ from torch import Tensor
 from attnbench.models.attention import (
     Attention,
     AttentionMask,
+    Boxes,
+    Grid2D,
     Sequence1D,
+    SiteError,
     build_attention,
     traits_of,
 )
-from tests.contract.cases import DIM, HEADS, SPECS, elements, made, padding, self_masks, that_can
+from tests.contract.cases import (
+    DIM,
+    HEADS,
+    SPECS,
+    attended,
+    boxes_of,
+    elements,
+    in_boxes,
+    made,
+    padding,
+    place,
+    self_masks,
+    that_can,
+)
 
 BAGS = [spec for spec in that_can("cross") if not traits_of(spec).geometry]
+BOXED = [spec for spec in SPECS if in_boxes(spec)]
 PLACED = [spec for spec in SPECS if spec not in BAGS]
 
 
@@ -28,7 +45,8 @@ def without_effect(name: str, spec: str) -> bool:
     """
     if name.endswith("key_proj.bias"):
         return True
-    return name.endswith("query_proj.bias") and "nsa" in spec and "layer" not in spec
+    normed = spec.startswith(("nsa", "ngsa")) and "layer" not in spec
+    return name.endswith("query_proj.bias") and normed
 
 
 def assert_gradients_reach_every_parameter(module: Attention, spec: str, loss: Tensor) -> None:
@@ -48,7 +66,7 @@ def test_gradients_reach_every_parameter(spec: str) -> None:
     fresh = build_attention(spec, dim=DIM, heads=HEADS).double()
     for module in (made(spec).train(), fresh):
         for mask in self_masks(spec, padding(9, 5)):
-            context = module(elements(2, 9), mask=mask).context_BQD
+            context = attended(module, spec, elements(2, 9), mask).context_BQD
             loss = (context * torch.randn_like(context)).sum()
             assert_gradients_reach_every_parameter(module, spec, loss)
 
@@ -81,7 +99,60 @@ def test_the_order_of_the_elements_does_not_matter_without_positions(spec: str) 
 def test_the_order_of_the_elements_matters_with_positions(spec: str) -> None:
     module, x = made(spec), elements(1, 9)
     moved = torch.randperm(9)
-    assert not torch.allclose(module(x[:, moved]).context_BQD, module(x).context_BQD[:, moved])
+    y = attended(module, spec, x).context_BQD
+    assert not torch.allclose(attended(module, spec, x[:, moved]).context_BQD, y[:, moved])
+
+
+@pytest.mark.parametrize("spec", [spec for spec in BOXED if "+deformable" not in spec])
+def test_regions_and_their_boxes_may_come_in_any_order(spec: str) -> None:
+    module, x, boxes = made(spec), elements(2, 9), boxes_of(elements(2, 9))
+    valid, moved = padding(9, 5), torch.randperm(9)
+    y = module(x, geometry=Boxes(boxes, valid), mask=AttentionMask(valid)).context_BQD
+    turned = valid[:, moved]
+    permuted = module(
+        x[:, moved], geometry=Boxes(boxes[:, moved], turned), mask=AttentionMask(turned)
+    ).context_BQD
+    torch.testing.assert_close(permuted[turned], y[:, moved][turned])
+
+
+@pytest.mark.parametrize("spec", BOXED)
+def test_boxes_may_be_moved_and_scaled_but_not_left_out(spec: str) -> None:
+    """Pixels or fractions of the image, and any origin."""
+    module, x, boxes = made(spec), elements(2, 9), boxes_of(elements(2, 9))
+    y = module(x, geometry=Boxes(boxes)).context_BQD
+    for other in (boxes * 640, boxes + 3, boxes * 0.01 - 7):
+        torch.testing.assert_close(module(x, geometry=Boxes(other)).context_BQD, y)
+    stretched = boxes.clone()
+    stretched[:, 0, 2] += 5
+    assert not torch.allclose(module(x, geometry=Boxes(stretched)).context_BQD, y)
+    for nothing in (None, Sequence1D(9, 9)):
+        with pytest.raises(SiteError, match="needs the boxes of the regions"):
+            module(x, geometry=nothing)
+
+
+@pytest.mark.parametrize("spec", BOXED)
+def test_broken_boxes_give_finite_values(spec: str) -> None:
+    """Without width or height, turned round, all in one place, anything in the padding."""
+    module, x, valid = made(spec).train(), elements(2, 6), padding(6, 4)
+    boxes = boxes_of(x).clone()
+    boxes[0, 1, 2:] = boxes[0, 1, :2]
+    boxes[0, 2, 2] = boxes[0, 2, 0]
+    boxes[0, 3] = boxes[0, 3, [2, 3, 0, 1]]
+    boxes[1, :4] = torch.tensor([3.0, 4, 3, 4])
+    boxes[1, 4:] = torch.nan
+    y = module(x, geometry=Boxes(boxes, valid), mask=AttentionMask(valid)).context_BQD
+    wanted = [x, *module.parameters()]
+    gradients = torch.autograd.grad(y[valid].square().sum(), wanted)
+    assert torch.isfinite(y).all() and all(torch.isfinite(g).all() for g in gradients)
+
+
+@pytest.mark.parametrize("spec", BOXED)
+def test_the_cells_of_a_grid_are_boxes(spec: str) -> None:
+    module, x, grid = made(spec), elements(2, 6), Grid2D(2, 3)
+    cells = [[c, r, c + 1, r + 1] for r in range(2) for c in range(3)]
+    boxes = Boxes(torch.tensor([cells, cells], dtype=torch.float32))
+    y = module(x, geometry=boxes).context_BQD
+    torch.testing.assert_close(module(x, geometry=grid).context_BQD, y)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -91,7 +162,8 @@ def test_the_meta_device(spec: str) -> None:
         module = build_attention(spec, dim=DIM, heads=HEADS)
         x, valid = torch.empty(2, 9, DIM), torch.ones(2, 9, dtype=torch.bool)
     for mask in self_masks(spec, valid):
-        context = module(x, geometry=Sequence1D(9, 9), mask=mask).context_BQD
+        where = place(spec, x, mask) or Sequence1D(9, 9)
+        context = module(x, geometry=where, mask=mask).context_BQD
         assert context.is_meta and context.shape == (2, 9, DIM)
         context.sum().backward()
     if spec in that_can("cross"):
@@ -105,9 +177,9 @@ def test_half_precision(spec: str) -> None:
     x = elements(2, 33).float().detach()
     for mask in self_masks(spec, padding(33, 20)):
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            low = module(x, mask=mask).context_BQD
+            low = attended(module, spec, x, mask).context_BQD
         low.float().square().mean().backward()
-        full = module(x, mask=mask).context_BQD
+        full = attended(module, spec, x, mask).context_BQD
         assert (low.float() - full).abs().max() < 0.1 * full.abs().max()
     if spec in that_can("causal", "incremental"):
         state = module.begin()
@@ -120,7 +192,7 @@ def test_half_precision(spec: str) -> None:
 def test_all_of_a_module_in_half_precision(spec: str) -> None:
     module = made(spec).to(torch.bfloat16)
     x = elements(2, 9).to(torch.bfloat16)
-    assert module(x).context_BQD.dtype == torch.bfloat16
+    assert attended(module, spec, x).context_BQD.dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -130,10 +202,11 @@ def test_saved_and_loaded(spec: str) -> None:
     torch.save(module.state_dict(), file)
     file.seek(0)
     other = build_attention(spec, dim=DIM, heads=HEADS).double().eval()
-    assert not torch.equal(other(x).context_BQD, module(x).context_BQD)
+    y = attended(module, spec, x).context_BQD
+    assert not torch.equal(attended(other, spec, x).context_BQD, y)
     other.load_state_dict(torch.load(file, weights_only=True))
-    assert torch.equal(other(x).context_BQD, module(x).context_BQD)
-    assert torch.equal(copy.deepcopy(module)(x).context_BQD, module(x).context_BQD)
+    assert torch.equal(attended(other, spec, x).context_BQD, y)
+    assert torch.equal(attended(copy.deepcopy(module), spec, x).context_BQD, y)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -141,10 +214,11 @@ def test_dropout_is_off_outside_of_training(spec: str) -> None:
     module, x = made(spec, dropout=0.5), elements(2, 7)
     without = build_attention(spec, dim=DIM, heads=HEADS).double().eval()
     without.load_state_dict(module.state_dict())
-    assert torch.equal(module(x).context_BQD, without(x).context_BQD)
+    y = attended(module, spec, x).context_BQD
+    assert torch.equal(attended(without, spec, x).context_BQD, y)
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_parts_of_aux_are_scalars(spec: str) -> None:
-    for name, value in made(spec)(elements(2, 7)).aux.items():
+    for name, value in attended(made(spec), spec, elements(2, 7)).aux.items():
         assert isinstance(name, str) and value.shape == () and torch.isfinite(value)

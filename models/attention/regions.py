@@ -1,0 +1,81 @@
+"""Self-attention between the regions of an image: what all variants that need boxes share."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from .boxes import Boxes, Grid2D
+from .contract import AttentionOutput, AttentionState, SiteError
+from .geometry import Geometry
+from .kernels import AxisScores, Energy
+from .masks import AttentionMask
+from .terms import KeyValueState, TermsAttention
+from .traits import Ability, Traits
+
+NEEDS_BOXES = "every query and key needs a box, so it serves self-attention between regions only"
+
+
+class RegionAttention(TermsAttention, abc.ABC):
+    """Dot-product attention with scores from the boxes of query and key added.
+
+    Base class: a subclass gives the scores. It can be mixed with another ``TermsAttention``.
+    """
+
+    @classmethod
+    def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
+        lacks: dict[Ability, str] = dict.fromkeys(("causal", "incremental", "cross"), NEEDS_BOXES)
+        geometry = frozenset({Boxes.name, Grid2D.name})
+        return Traits(family="energy", weights="dense", geometry=geometry, lacks=lacks)
+
+    @abc.abstractmethod
+    def pair_scores(self, query_BQD: Tensor, boxes: Boxes) -> Tensor:
+        """What the boxes add to the energy, (B, H, Q, K) with Q = K, in the queries' type."""
+
+    def forward(
+        self,
+        query_BQD: Tensor,
+        memory_BKD: Tensor | None = None,
+        *,
+        geometry: Geometry | None = None,
+        mask: AttentionMask | None = None,
+        state: AttentionState | None = None,
+        need_weights: bool = False,
+    ) -> AttentionOutput:
+        """As in ``Attention.forward``; ``geometry`` is needed: ``Boxes`` or ``Grid2D``."""
+        if memory_BKD is not None or state is not None or (mask is not None and mask.causal):
+            raise SiteError(f"it can't look at a memory, a past or a part: {NEEDS_BOXES}")
+        if isinstance(geometry, Grid2D):
+            geometry = geometry.boxes(query_BQD.device)
+        if not isinstance(geometry, Boxes):
+            given = "nothing" if geometry is None else geometry.name
+            raise SiteError(
+                f"attention by geometry needs the boxes of the regions, but got {given}: use "
+                "features with boxes, or an attention without geometry such as dot or nsa"
+            )
+        return super().forward(query_BQD, geometry=geometry, mask=mask, need_weights=need_weights)
+
+    def begin(
+        self, memory_BKD: Tensor | None = None, mask: AttentionMask | None = None
+    ) -> AttentionState:
+        """Refused."""
+        raise SiteError(f"it can't decode step by step: {NEEDS_BOXES}")
+
+    def energy(
+        self,
+        query_BQD: Tensor,
+        keys_BHKE: Tensor | None,
+        where: Geometry,
+        window: tuple[int, int] | None,
+        valid_BQ: Tensor | None,
+        held: KeyValueState | None,
+    ) -> Energy:
+        """The dot product and the scores of the boxes."""
+        assert isinstance(where, Boxes)
+        energy = super().energy(query_BQD, keys_BHKE, where, window, valid_BQ, held)
+        scores = AxisScores(self.pair_scores(query_BQD, where))
+        return replace(energy, axes=(*energy.axes, scores))

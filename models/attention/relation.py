@@ -1,0 +1,85 @@
+"""Relation attention: a gate from the boxes of query and key multiplies the softmax.
+
+"Relation Networks for Object Detection" (Hu et al., CVPR 2018, arXiv 1711.11575), equations 3 to
+5, as the Object Relation Transformer (Herdade et al., NeurIPS 2019, arXiv 1906.05963) uses it for
+captions::
+
+    weight_ij = g_ij exp(Q_i . K_j / sqrt(E)) / sum_l g_il exp(Q_i . K_l / sqrt(E))
+    g_ij = max(ReLU(w^T enc(f_ij) + b), 1e-6),   one w and b a head
+
+f_ij are the four log-ratios of two boxes and enc their sinusoidal encoding (``Boxes``). The
+public code adds 1 to width and height of a box (pixels counted whole): add 1 to x2 and y2 to get
+its numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .boxes import Boxes
+from .geometric import no_autocast
+from .regions import RegionAttention
+from .registry import register_attention
+from .traits import Traits
+
+SMALLEST_GATE = 1e-6
+
+FEATURES = ("sinusoid", "raw")
+
+
+@register_attention("relation", examples=("relation", "relation(features=raw)"))
+class RelationAttention(RegionAttention):
+    """Relation attention (Hu et al., CVPR 2018; Object Relation Transformer): gated by boxes.
+
+    Args:
+        dim: model width D.
+        heads: number of heads H.
+        dropout: dropout on the attention weights.
+        features: ``sinusoid``, the encoding; ``raw``, the four log-ratios themselves.
+        geometry_dim: width of the encoding, a multiple of 8.
+        wave: longest wavelength of the encoding over 2 pi.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        *,
+        dropout: float = 0.0,
+        features: str = "sinusoid",
+        geometry_dim: int = 64,
+        wave: float = 1000.0,
+    ) -> None:
+        super().__init__(dim, heads, dropout=dropout, terms="1000", bias=True)
+        self.features = features
+        self.geometry_dim = geometry_dim
+        self.wave = wave
+        self.gate = nn.Linear(4 if features == "raw" else geometry_dim, heads)
+        nn.init.xavier_uniform_(self.gate.weight)
+        nn.init.zeros_(self.gate.bias)
+
+    @classmethod
+    def traits(cls, **options: Any) -> Traits:
+        """As in ``Attention.traits``."""
+        features, width = options.get("features", "sinusoid"), options.get("geometry_dim", 64)
+        if features not in FEATURES:
+            raise ValueError(f"features is one of {', '.join(FEATURES)}, not {features!r}")
+        if width < 8 or width % 8:
+            raise ValueError(f"geometry_dim is a multiple of 8, not {width}")
+        if not options.get("wave", 1.0) > 0:
+            raise ValueError(f"wave is a positive number, not {options['wave']}")
+        return super().traits()
+
+    def pair_scores(self, query_BQD: Tensor, boxes: Boxes) -> Tensor:
+        """As in ``RegionAttention``: log of the gate, which half precision would blur."""
+        raw = self.features == "raw"
+        features = boxes.log_ratios() if raw else boxes.encoding(self.geometry_dim, self.wave)
+        with no_autocast(query_BQD):
+            kind = torch.promote_types(self.gate.weight.dtype, torch.float32)
+            weight, bias = self.gate.weight.to(kind), self.gate.bias.to(kind)
+            gate_BNNH = nn.functional.linear(features.to(kind), weight, bias)
+            scores_BNNH = gate_BNNH.clamp_min(SMALLEST_GATE).log()
+        return scores_BNNH.permute(0, 3, 1, 2).to(query_BQD.dtype)
