@@ -49,11 +49,15 @@ class Finished:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A cell was left to another process (`running`) or was finished by one (`done`)."""
+    """A cell was left to another process (`running`) or was finished by one (`done`).
+
+    `holder`: who runs it, as far as that is known.
+    """
 
     worker: int
     cell: str
     why: str
+    holder: str = ""
 
 
 @dataclass(frozen=True)

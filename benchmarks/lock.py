@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -13,17 +14,20 @@ except ImportError:  # not a POSIX system
     fcntl = None
 
 _NAME = "lock"
+_LONGEST = 400
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
 
 class CellLock:
     """An exclusive lock on a cell's folder. The system frees it however the process ends.
 
-    On a file system that can't lock, `acquire` always succeeds and `works` is False.
+    `holder` says who has it, for `held_by`. On a file system that can't lock, `acquire` always
+    succeeds and `works` is False.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, holder: str = "") -> None:
         self._path = folder / _NAME
+        self._holder = holder
         self._handle: int | None = None
         self.works = True
 
@@ -50,6 +54,9 @@ class CellLock:
             os.close(handle)
             return False
         self._handle = handle
+        with contextlib.suppress(OSError):  # a full disk keeps nobody from holding it
+            os.ftruncate(handle, 0)
+            os.write(handle, self._holder.encode("utf-8", "replace"))
         return True
 
     def release(self) -> None:
@@ -75,6 +82,14 @@ def is_locked(folder: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def held_by(folder: Path) -> str:
+    """Who works on the cell in `folder`, as its `holder` said; empty where that isn't known."""
+    try:
+        return (folder / _NAME).read_text(encoding="utf-8", errors="replace")[:_LONGEST].strip()
+    except OSError:
+        return ""
 
 
 def _is_file(handle: int, path: Path) -> bool:

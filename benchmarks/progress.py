@@ -103,9 +103,10 @@ class Display:
                 self._estimate.finished(event.worker, event.seconds)
                 self._say(self._finished(event))
             case Skipped(why="running"):
-                self._say(f"{event.cell}: another process is running it")
+                holder = f" ({event.holder})" if event.holder else ""
+                self._say(f"{event.cell}: left to another run, which has it now{holder}")
             case Skipped():
-                self._say(f"{event.cell}: another process has finished it")
+                self._say(f"{event.cell}: another run has finished it")
             case Note():
                 self._say(event.text)
         if self._bars is not None:

@@ -40,7 +40,7 @@ def chosen_cells(grid: Grid, options: argparse.Namespace) -> list[Cell]:
 
 
 def run_grid(options: argparse.Namespace, words: Sequence[str]) -> int:
-    """`attnbench run`; the exit code says whether every cell came out well."""
+    """`attnbench run`; exit code 0 says that every cell that was to be run has its result."""
     grid = load_grid(options.grid)
     cells = chosen_cells(grid, options)
     counts = _run(cells, options, words, options.only, options.jobs)
@@ -49,8 +49,8 @@ def run_grid(options: argparse.Namespace, words: Sequence[str]) -> int:
     first = cells[0]
     place = f"--preset {first.preset} --data {first.dataset} --out {shlex.quote(str(options.out))}"
     _say(f"table: attnbench table {shlex.quote(options.grid)} {place}")
-    bad = counts["killed"] or any(r.status in ("failed", "diverged") for r in records)
-    return 1 if bad else 0
+    bad = any(record.status in ("failed", "diverged") for record in records)
+    return 1 if bad or any(counts[word] for word in ("killed", "running", "left")) else 0
 
 
 def train_one(options: argparse.Namespace, words: Sequence[str]) -> int:
@@ -67,7 +67,9 @@ def train_one(options: argparse.Namespace, words: Sequence[str]) -> int:
     print(f"record {Store(options.out).path(record)}")
     if record.status != "done":
         _say(f"{record.status}: {record.reason}")
-    return 0 if record.status == "done" else 1
+    if counts["running"]:
+        _say("these are the numbers of an earlier run; another run has the cell now")
+    return 0 if record.status == "done" and not counts["running"] else 1
 
 
 def _run(
@@ -167,12 +169,14 @@ def _summary(counts: Counter[str], records: Sequence[RunRecord], total: int) -> 
     words = {"done": "done", "failed": "failed", "diverged": "diverged", "refused": "n/a"}
     parts = [f"{states[status]} {word}" for status, word in words.items() if states[status]]
     if counts["running"]:
-        parts.append(f"{counts['running']} running in another process")
-    if missing := total - len(records) - counts["running"]:
+        parts.append(f"{counts['running']} left to another run that has them now")
+    if (missing := total - len(records) - counts["running"]) > 0:
         parts.append(f"{missing} not run")
     text = f"{total} cell{'s' * (total != 1)}: {', '.join(parts)}"
     if states["failed"] or states["diverged"]:
         text += "; --only failed runs the failed ones again"
+    if counts["running"]:
+        text += "; start the same command again when that run has ended"
     return text
 
 

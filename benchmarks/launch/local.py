@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import time
 from collections import Counter
@@ -20,7 +22,7 @@ from ...results import Only, RunRecord, Store, StoreError
 from ..cell import Cell
 from ..errors import Interrupted, UsageError
 from ..events import Emit, Event, Finished, Note, Skipped, Started, Stopped
-from ..lock import CellLock
+from ..lock import CellLock, held_by, is_locked
 from ..run import RunOptions, run_cell
 from ..signals import interruptible
 
@@ -54,7 +56,10 @@ def choose(cells: Iterable[Cell], store: Store, only: Only, emit: Emit) -> list[
 def run_jobs(
     jobs: Sequence[Job], store: Store, options: RunOptions, emit: Emit, workers: int = 1
 ) -> Counter[str]:
-    """Run the jobs and count how they ended: by status, `running` (elsewhere) or `killed`.
+    """Run the jobs and count how they ended.
+
+    By status; and `running`: another run has it now; `left`: it has no new record for another
+    reason; `killed`: worker processes that didn't come to their end.
 
     Raises:
         DataError, StoreError: see `run_cell`.
@@ -62,17 +67,35 @@ def run_jobs(
         Interrupted: all workers have stopped; finished cells are kept.
     """
     if workers > 1 and len(jobs) > 1:
-        return _run_in_processes(jobs, store, options, emit, min(workers, len(jobs)))
-    return _run_here(jobs, store, options, emit)
+        counts = _run_in_processes(jobs, store, options, emit, min(workers, len(jobs)))
+    else:
+        counts = _run_here(jobs, store, options, emit)
+    for job in jobs:
+        if _stamp(store.path(job.cell)) == job.stamp:
+            counts["running" if is_locked(store.path(job.cell).parent) else "left"] += 1
+    return counts
 
 
 def _run_here(jobs: Sequence[Job], store: Store, options: RunOptions, emit: Emit) -> Counter[str]:
+    """Run the jobs one by one, at the end also those that other runs had and gave up."""
     counts: Counter[str] = Counter()
+    held: list[Job] = []
     for job in jobs:
-        record = _claim_and_run(job, len(jobs), store, options, emit)
-        if record is not None:
-            counts[record if isinstance(record, str) else record.status] += 1
+        held += _run_one(job, len(jobs), store, options, emit, counts)
+    for job in held:
+        if not is_locked(store.path(job.cell).parent):
+            _run_one(job, len(jobs), store, options, emit, counts)
     return counts
+
+
+def _run_one(
+    job: Job, total: int, store: Store, options: RunOptions, emit: Emit, counts: Counter[str]
+) -> list[Job]:
+    """Run the job and count its status; gives it back if another process has it."""
+    record = _claim_and_run(job, total, store, options, emit)
+    if isinstance(record, RunRecord):
+        counts[record.status] += 1
+    return [job] if record == "running" else []
 
 
 def _claim_and_run(
@@ -82,9 +105,9 @@ def _claim_and_run(
     cell, path = job.cell, store.path(job.cell)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = CellLock(path.parent)
+        lock = CellLock(path.parent, _holder(options))
         if not lock.acquire():
-            emit(Skipped(options.worker, cell.name, "running"))
+            emit(Skipped(options.worker, cell.name, "running", held_by(path.parent)))
             return "running"
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -103,6 +126,13 @@ def _claim_and_run(
         return record
     finally:
         lock.release()
+
+
+def _holder(options: RunOptions) -> str:
+    """How this process is found by whoever waits for it."""
+    since = datetime.datetime.now().isoformat(sep=" ", timespec="minutes")
+    command = f": {options.command}" if options.command else ""
+    return f"process {os.getpid()} on {socket.gethostname()} since {since}{command}"
 
 
 def _finished(record: RunRecord, cell: Cell, worker: int) -> Finished:
@@ -169,8 +199,10 @@ def _run_in_processes(
                 "the same command is started again"
             )
         )
-    left = sum(_stamp(store.path(job.cell)) == job.stamp for job in jobs)
-    counts["running"] = max(0, left - counts["killed"])
+    for job in jobs:  # the workers' own word would name each other's cells, too
+        folder = store.path(job.cell).parent
+        if _stamp(store.path(job.cell)) == job.stamp and is_locked(folder):
+            emit(Skipped(0, job.cell.name, "running", held_by(folder)))
     return counts
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attnbench.benchmarks.cli import main
-from attnbench.benchmarks.lock import is_locked
+from attnbench.benchmarks.lock import CellLock, is_locked
 from tests.benchmarks.tiny import (
     ROWS,
     cell_folder,
@@ -79,3 +79,39 @@ def test_two_runs_and_several_jobs_share_an_output_folder(tmp_path: Path, demo_r
     assert [found[row["row"]].status for row in rows] == ["done", "done", "done", "failed"]
     assert all(record.config["threads"] in (None, 1) for record in found.values())
     assert not list(out.rglob("lock"))
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_cells_that_another_run_has_are_said_to_be_left_to_it(
+    tmp_path: Path, demo_root: Path, jobs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path, max_steps=4), tmp_path / "out"
+    locks = []
+    for row in ("w/o", "1111"):
+        cell_folder(out, row).mkdir(parents=True)
+        locks.append(CellLock(cell_folder(out, row), "process 4711 on node7"))
+        assert locks[-1].acquire()
+    words = command("run", grid, out, "--root", str(demo_root), "--jobs", jobs)
+    assert main(words) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    for row in ("w/o", "1111"):
+        assert (
+            f"{row} seed 0: left to another run, which has it now (process 4711 on node7)" in said
+        )
+    assert "2 cells: 2 left to another run that has them now; start the same command again" in said
+    for lock in locks:
+        lock.release()
+    assert main(words) == 0
+
+
+def test_a_run_says_which_process_has_a_cell(tmp_path: Path, demo_root: Path) -> None:
+    grid, out = write_grid(tmp_path, ROWS[:1], max_steps=5000), tmp_path / "out"
+    words = command("run", grid, out, "--root", str(demo_root))
+    first = start(words)
+    wait_for(lambda: is_locked(cell_folder(out, "w/o")), first)
+    second = start(words)
+    _, errors = second.communicate(timeout=240)
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=240)
+    assert second.returncode == 1
+    assert f"process {first.pid} on " in errors and "attnbench run" in errors

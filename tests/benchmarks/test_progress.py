@@ -39,7 +39,7 @@ def test_plain_lines_say_cell_step_metric_rate_and_time(monkeypatch: pytest.Monk
         STEP,
         Finished(0, "1010 seed 0", "done", "bleu 21.30", 100.0),
         Finished(0, "0000 seed 0", "refused", "it [can't]", 0.0),
-        Skipped(0, "0001 seed 0", "running"),
+        Skipped(0, "0001 seed 0", "running", "process 7"),
         Note("a note"),
         terminal=False,
     ).splitlines()
@@ -50,7 +50,7 @@ def test_plain_lines_say_cell_step_metric_rate_and_time(monkeypatch: pytest.Monk
     )
     assert text[2] == ("1010 seed 0 done in 1 min 40 s: bleu 21.30 (grid: about 1 min 40 s left)")
     assert text[3] == "0000 seed 0 n/a: it [can't]"
-    assert text[4] == "0001 seed 0: another process is running it"
+    assert text[4] == "0001 seed 0: left to another run, which has it now (process 7)"
     assert text[5] == "a note"
 
 
