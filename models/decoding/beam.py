@@ -34,7 +34,7 @@ def beam_search(
     width: int,
     bos: int,
     eos: int,
-    pad: int,
+    pad: int | None,
     unk: int | None = None,
     max_length_I: int | Sequence[int] | Tensor,
     min_length: int = 1,
@@ -53,7 +53,7 @@ def beam_search(
         width: number of beams W.
         bos: first decoder input (a fairseq model starts from its eos).
         eos: ends a hypothesis.
-        pad: never chosen.
+        pad: never chosen; None where eos is the padding as well.
         unk: the unknown word, for ``unk_penalty``.
         max_length_I: most symbols before eos, one an item or one for all.
         min_length: fewest symbols before eos.

@@ -22,7 +22,7 @@ def greedy_search(
     items: int,
     bos: int,
     eos: int,
-    pad: int,
+    pad: int | None,
     unk: int | None = None,
     max_length_I: int | Sequence[int] | Tensor,
     min_length: int = 1,

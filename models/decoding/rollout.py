@@ -69,9 +69,9 @@ def rollout(
             state.select(torch.arange(len(limits), device=device).repeat_interleave(width), None)
         forced_N = limit_N[rows_N] <= number if number in limits else None
         token_N, log_probability_N = choose(logits_NV, Step(number, rows_N, forced_N))
-        token_N = token_N.masked_fill(ended_N, rules.pad)
+        token_N = token_N.masked_fill(ended_N, rules.filler)
         log_probability_N = log_probability_N.masked_fill(ended_N, 0.0)
-        columns.append(_spread(rows, rows_N, token_N, log_probability_N, ~ended_N, rules.pad))
+        columns.append(_spread(rows, rows_N, token_N, log_probability_N, ~ended_N, rules.filler))
         ended_N = ended_N | (token_N == rules.eos)
         going_I = ~ended_N.view(-1, width).all(1)
         kept_I = going_I.nonzero().squeeze(1)

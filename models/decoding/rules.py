@@ -17,7 +17,7 @@ class TokenRules:
     Attributes:
         bos: the first decoder input (fairseq's models start from their eos).
         eos: ends a hypothesis.
-        pad: never chosen.
+        pad: never chosen; None where eos is the padding as well.
         unk: the unknown word, or None.
         min_length: symbols that must come before eos.
         unk_penalty: subtracted from the log-probability of ``unk``.
@@ -26,7 +26,7 @@ class TokenRules:
 
     bos: int
     eos: int
-    pad: int
+    pad: int | None
     unk: int | None = None
     min_length: int = 1
     unk_penalty: float = 0.0
@@ -37,6 +37,11 @@ class TokenRules:
             raise DecodingError(f"temperature must be above 0, not {self.temperature}")
         if self.unk_penalty and self.unk is None:
             raise DecodingError("unk_penalty needs the id of the unknown word: pass unk")
+
+    @property
+    def filler(self) -> int:
+        """What follows eos in a row: ``pad``, or eos itself where there is none."""
+        return self.eos if self.pad is None else self.pad
 
     def log_probabilities(
         self, logits_NV: Tensor, step: int, forced_N: Tensor | None = None
@@ -61,7 +66,8 @@ class TokenRules:
 
     def forbid_(self, scores_NV: Tensor, step: int, forced_N: Tensor | None = None) -> Tensor:
         """Write -inf, in place, over what may not be chosen; see ``log_probabilities``."""
-        scores_NV[:, self.pad] = -torch.inf
+        if self.pad is not None:
+            scores_NV[:, self.pad] = -torch.inf
         if step < self.min_length:
             scores_NV[:, self.eos] = -torch.inf
         if forced_N is not None:

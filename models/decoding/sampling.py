@@ -22,7 +22,7 @@ def sample(
     seed_I: Sequence[int],
     bos: int,
     eos: int,
-    pad: int,
+    pad: int | None,
     max_length_I: int | Sequence[int] | Tensor,
     min_length: int = 1,
     temperature: float = 1.0,
