@@ -18,13 +18,24 @@ Options = argparse.Namespace
 
 def list_(options: Options, words: list[str]) -> int:
     """`attnbench list`."""
-    from .listing import LISTS, as_table
+    from .listing import LISTS, as_table, attention_text, settings_text
 
-    rows = LISTS[options.what]()
+    if options.what == "settings":
+        if options.task is None:
+            raise UsageError("list settings: name a task that `attnbench list tasks` shows")
+        from .setting_list import list_settings
+
+        rows = list_settings(options.task)
+    elif options.task is not None:
+        raise UsageError(f"list {options.what} takes no further word, found {options.task!r}")
+    else:
+        rows = LISTS[options.what]()
     if options.json:
         return _print_json(rows)
-    table, reasons = as_table(rows)
-    return _show(table, *reasons)
+    texts = {"attention": attention_text, "settings": settings_text}
+    if options.what in texts:
+        return _show(*texts[options.what](rows, _text_width()))
+    return _show(as_table(rows))
 
 
 def data(options: Options, words: list[str]) -> int:
@@ -171,6 +182,11 @@ COMMANDS: dict[str, Callable[[Options, list[str]], int]] = {
     "cost": cost,
     "doctor": doctor,
 }
+
+
+def _text_width() -> int:
+    """Of running text: the terminal's width, but no lines that are hard to read."""
+    return max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
 
 
 class _Output(Console):

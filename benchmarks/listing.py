@@ -1,7 +1,9 @@
-"""`attnbench list`: what there is, for people and as JSON."""
+"""`attnbench list`: what there is, for people and as JSON. Settings are in `setting_list`."""
 
 from __future__ import annotations
 
+import json
+import textwrap
 from typing import Any
 
 from rich.table import Table
@@ -18,7 +20,7 @@ def list_attention() -> Rows:
         {
             "spec": str(parse_spec(example)),
             "variant": variant.name,
-            "summary": variant.summary,
+            "summary": variant.summary.replace("``", "`"),
             "sites": {
                 f"{task.name}.{name}": refusal(example, site) or "yes"
                 for task in TASKS.values()
@@ -109,30 +111,71 @@ LISTS = {
 }
 
 
-def as_table(rows: Rows) -> tuple[Table, list[str]]:
-    """For the terminal; a reason stands as a number in its cell and in words below.
-
-    Settings, which are many, are left to JSON.
-    """
+def as_table(rows: Rows) -> Table:
+    """For the terminal; settings, which are many, have a list of their own."""
     rows = [{name: value for name, value in row.items() if name != "settings"} for row in rows]
-    reasons: dict[str, int] = {}
-    flat = [_flat(row, reasons) for row in rows]
     table = Table(box=None, pad_edge=False)
-    for heading in flat[0] if flat else ():
+    for heading in rows[0] if rows else ():
         table.add_column(heading, overflow="fold")
-    for row in flat:
-        table.add_row(*row.values())
-    return table, [f"{number}: {reason}" for reason, number in reasons.items()]
+    for row in rows:
+        cells = (", ".join(v) if isinstance(v, list) else str(v) for v in row.values())
+        table.add_row(*cells)
+    return table
 
 
-def _flat(row: dict[str, Any], reasons: dict[str, int]) -> dict[str, str]:
-    cells: dict[str, str] = {}
-    for name, value in row.items():
-        if isinstance(value, dict):
-            for site, answer in value.items():
-                yes = answer == "yes"
-                mark = "yes" if yes else f"no ({reasons.setdefault(answer, len(reasons) + 1)})"
-                cells[site] = mark
-        else:
-            cells[name] = ", ".join(value) if isinstance(value, list) else str(value)
-    return cells
+def attention_text(rows: Rows, width: int) -> list[str]:
+    """The variants as lines of at most `width`: specs with the same answers stand together.
+
+    A reason stands as a number behind its site and in full at the end.
+    """
+    reasons: dict[str, int] = {}
+    lines: list[str] = []
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        own = [row for row in rows if row["variant"] == variant]
+        lines += _wrapped(f"{variant}: {own[0]['summary']}", width, "", "  ")
+        answers: dict[str, list[str]] = {}
+        for row in own:
+            answers.setdefault(_where(row["sites"], reasons), []).append(row["spec"])
+        for answer, specs in answers.items():
+            lines += _wrapped(", ".join(specs), width, "  ", "  ")
+            lines += _wrapped(answer, width, "    ", "      ")
+    lines.append("")
+    for reason, number in reasons.items():
+        lines += _wrapped(f"({number}) {reason}", width, "", "    ")
+    return lines
+
+
+def settings_text(rows: Rows, width: int) -> list[str]:
+    """Settings as lines of at most `width`: `name=default  type`, the meaning below."""
+    lines: list[str] = []
+    for row in rows:
+        default = "null" if row["default"] is None else row["default"]
+        if isinstance(default, bool | list):
+            default = json.dumps(default, separators=(",", ":"))
+        lines += _wrapped(f"{row['setting']}={default}  {row['type']}", width, "", "    ")
+        lines += _wrapped(row["meaning"], width, "    ", "    ")
+    return lines
+
+
+def _where(sites: dict[str, str], reasons: dict[str, int]) -> str:
+    """`stands at a, b; not at c (1)`."""
+    good = [site for site, answer in sites.items() if answer == "yes"]
+    bad = [
+        f"{site} ({reasons.setdefault(answer, len(reasons) + 1)})"
+        for site, answer in sites.items()
+        if answer != "yes"
+    ]
+    if not bad:
+        return "stands everywhere"
+    return "; ".join([f"stands at {', '.join(good) or 'no site'}", f"not at {', '.join(bad)}"])
+
+
+def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

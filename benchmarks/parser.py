@@ -12,7 +12,7 @@ from typing import NoReturn
 from .errors import UsageError, nearest
 
 COMMANDS = ("list", "data", "train", "run", "plan", "status", "table", "cost", "doctor")
-LISTS = ("attention", "tasks", "grids", "datasets", "metrics")
+LISTS = ("attention", "tasks", "settings", "grids", "datasets", "metrics")
 FORMATS = ("md", "csv", "latex", "html", "json")
 DEFAULT_OUT = Path("runs")
 
@@ -72,8 +72,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _list(add: Add) -> None:
-    parser = add("list", "show the attention variants, tasks, grids, data sets or metrics")
+    parser = add(
+        "list",
+        "show the attention variants, tasks, settings of a task, grids, data sets or metrics",
+    )
+    parser.usage = f"attnbench list {'|'.join(LISTS)} [TASK] [--json]"
     parser.add_argument("what", type=_one_of(LISTS), metavar="|".join(LISTS))
+    parser.add_argument("task", nargs="?", metavar="TASK", help="the task, for settings")
     _json(parser)
 
 

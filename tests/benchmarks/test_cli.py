@@ -1,6 +1,7 @@
 """The command line: what it prints, how quickly, and how it refuses."""
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -10,7 +11,10 @@ import pytest
 
 from attnbench.benchmarks.cli import main
 from attnbench.benchmarks.parser import COMMANDS, FORMATS, LISTS, build_parser
+from attnbench.benchmarks.settings import parse_settings
 from attnbench.results import FORMATS as TABLE_FORMATS
+from attnbench.tasks.registry import TASKS
+from attnbench.tasks.settings import resolve
 from tests.benchmarks.tiny import command, write_grid
 
 NMT_SELF = "spatial-attention/nmt-self"
@@ -33,6 +37,9 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("tabel x", "no command 'tabel'; did you mean table?"),
         ("run", "required: GRID"),
         ("list grid", "no 'grid'; did you mean grids"),
+        ("list settings", "name a task that `attnbench list tasks` shows"),
+        ("list settings translatoin", "did you mean translation"),
+        ("list grids translation", "list grids takes no further word, found 'translation'"),
         (f"run {NMT_SELF} x=3", "'x=3' means nothing here"),
         (f"run {NMT_SELF} --frobnicate", "'--frobnicate' means nothing here"),
         (f"run {NMT_SELF} --only missin", "did you mean missing"),
@@ -145,18 +152,72 @@ def test_the_list_of_variants_gives_reasons(capsys: pytest.CaptureFixture[str]) 
     assert rows["nsa"]["translation.encoder_self"] == "yes"
     assert "future" in rows["nsa"]["translation.decoder_self"]
     assert set(rows["dot"].values()) == {"yes"}
+
+
+@pytest.mark.parametrize("width", [80, 70, 200])
+def test_the_list_of_variants_can_be_read_on_a_narrow_terminal(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["list", "attention", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    monkeypatch.setenv("COLUMNS", str(width))
     assert main(["list", "attention"]) == 0
     text = capsys.readouterr().out
-    assert "no (1)" in text and "\n1: " in text
+    assert max(map(len, text.splitlines())) <= min(width, 100)
+    words = " ".join(text.split())
+    for row in rows:
+        assert row["summary"] in words and re.search(rf" {re.escape(row['spec'])}[, ]", words)
+        for site, answer in row["sites"].items():
+            assert site in words and (answer == "yes" or f") {answer}" in words)
+    (nsa,) = re.findall(r" nsa, .*?; not at ([^:]*?) (?:nsa|\w+:)", words)
+    assert "translation.decoder_self (" in nsa and "translation.encoder_self" not in nsa
+
+
+TASK_OF = {"settings": ["translation"]}
 
 
 @pytest.mark.parametrize("what", LISTS)
-def test_every_list_prints_a_table_and_json(what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", what, "--json"]) == 0
+def test_every_list_prints_text_and_json(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["list", what, *TASK_OF.get(what, [])]
+    assert main([*words, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert rows and all(rows[0].keys() == row.keys() for row in rows)
-    assert main(["list", what]) == 0
-    assert len(capsys.readouterr().out.splitlines()) > len(rows)
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    names = [str(next(iter(row.values()))) for row in rows]
+    assert all(name in text for name in ([] if what == "settings" else names))
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_every_setting_of_a_task_is_listed_and_can_be_given_as_it_stands_there(
+    task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "settings", task, "--json"]) == 0
+    rows = {row["setting"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows.keys() == TASKS[task].config.model_fields.keys() - {"seed"}
+    assert all(row["type"] and "typing" not in row["type"] for row in rows.values())
+    assert rows["max_steps"]["type"].startswith("whole number from 1")
+    for site in TASKS[task].sites:
+        assert rows[site]["type"] == "attention spec"
+    assert main(["list", "settings", task]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 100
+    given = [line.partition("  ")[0] for line in printed.splitlines() if not line.startswith(" ")]
+    assert [word.partition("=")[0] for word in given] == list(rows)
+    resolve(TASKS[task].config, parse_settings(given))
+
+
+def test_types_of_settings_are_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "settings", "translation", "--json"]) == 0
+    rows = {row["setting"]: row for row in json.loads(capsys.readouterr().out)}
+    words = {name: rows[name]["type"] for name in rows}
+    assert words["dropout"] == "number from 0 below 1"
+    assert words["learning_rate"] == "number above 0, or null"
+    assert words["norm_first"] == "true or false"
+    assert words["length_penalty"] == "power, gnmt"
+    assert words["subword"] == "text or path" and words["dictionary"] == "path, or null"
+    assert rows["learning_rate"]["default"] is None and rows["dropout"]["default"] == 0.1
+    assert "updates" in rows["max_steps"]["meaning"]
 
 
 def test_demo_data_is_written_and_checked(
