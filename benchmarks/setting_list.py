@@ -7,13 +7,12 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from .cell import task_entry
 
 _NAMES = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path"}
-_LIMITS = {Ge: ("from", "ge"), Gt: ("above", "gt"), Le: ("to", "le"), Lt: ("below", "lt")}
+_LIMITS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 
 
 def list_settings(task: str) -> list[dict[str, Any]]:
@@ -36,11 +35,12 @@ def type_in_words(field: FieldInfo) -> str:
     """For example `whole number from 1, or null`, or `power, gnmt`."""
     words = _words(field.annotation)
     parts, optional = [w for w in words if w != "null"], "null" in words
-    limits: list[str] = []
-    for limit in field.metadata:
-        if type(limit) in _LIMITS:
-            word, name = _LIMITS[type(limit)]
-            limits.append(f"{word} {getattr(limit, name):,}")
+    limits = [
+        f"{word} {getattr(limit, name):,}"
+        for limit in field.metadata
+        for name, word in _LIMITS.items()
+        if hasattr(limit, name)
+    ]
     text = " ".join([" or ".join(parts), *limits])
     return f"{text}, or null" if optional else text
 
