@@ -62,9 +62,10 @@ class Boxes(Geometry):
         centre_BN2 = (low_BN2 + high_BN2) / 2
         side_BN2 = torch.maximum(high_BN2 - low_BN2, SMALLEST_SIDE * self._extent_B12())
         distance_BNN2 = (centre_BN2[:, :, None] - centre_BN2[:, None]).abs()
-        near_BNN2 = (distance_BNN2 / side_BN2[:, :, None]).clamp_min(SMALLEST_DISTANCE).log()
-        log_BN2 = side_BN2.log()
-        ratios_BNN4 = torch.cat([near_BNN2, log_BN2[:, :, None] - log_BN2[:, None]], -1)
+        near_BNN2 = (distance_BNN2 / side_BN2[:, :, None]).clamp_min(SMALLEST_DISTANCE)
+        # The log of a quotient, not a difference of logs: ``encoding`` magnifies the rounding.
+        sides_BNN2 = side_BN2[:, :, None] / side_BN2[:, None]
+        ratios_BNN4 = torch.cat([near_BNN2, sides_BNN2], -1).log_()
         if self.valid_BN is not None:
             pair_BNN = self.valid_BN[:, :, None] & self.valid_BN[:, None]
             ratios_BNN4 = ratios_BNN4.masked_fill(~pair_BNN[..., None], 0)

@@ -57,6 +57,11 @@ class RegionAttention(TermsAttention, abc.ABC):
                 f"attention by geometry needs the boxes of the regions, but got {given}: use "
                 "features with boxes, or an attention without geometry such as dot or nsa"
             )
+        if len(geometry.boxes_BN4) not in (1, len(query_BQD)):
+            raise ValueError(
+                f"there are boxes of {len(geometry.boxes_BN4)} items, but the call has "
+                f"{len(query_BQD)}: make them from the tensors of this batch"
+            )
         return super().forward(query_BQD, geometry=geometry, mask=mask, need_weights=need_weights)
 
     def begin(

@@ -1,5 +1,9 @@
 """Building variants by spec, and who may stand where."""
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,16 +27,19 @@ from attnbench.models.attention.contract import Chain
 from attnbench.models.attention.deformable import DeformableConvolution
 from attnbench.models.attention.terms import TermsAttention
 
+ROOT = Path(__file__).resolve().parents[3]
+
 SEQUENCE = frozenset({"Sequence1D"})
 ENCODER = Site("encoder_self", geometry=SEQUENCE)
 DECODER = Site("decoder_self", frozenset({"causal", "incremental"}), SEQUENCE)
 CROSS = Site("cross", frozenset({"cross", "incremental"}), SEQUENCE, required="nothing is read")
 BAG = Site("regions_self")
+REGIONS = Site("regions_self", geometry=frozenset({"Boxes"}))
 
 
 def test_every_variant_is_documented() -> None:
     names = {variant.name for variant in list_variants()}
-    assert {"none", "dot", "terms", "nsa", "dynamic", "deformable"} <= names
+    assert {"none", "dot", "terms", "nsa", "dynamic", "deformable", "gsa", "relation"} <= names
     for variant in list_variants():
         assert variant.summary.endswith((".", ":")) or len(variant.summary) > 10
         assert variant.examples
@@ -129,6 +136,14 @@ def test_a_chain_reads_its_last_part_first() -> None:
         ("none", ENCODER, None),
         ("none", CROSS, "nothing is read"),
         ("terms(0000)", CROSS, "nothing is read"),
+        ("gsa(query)", ENCODER, "needs the geometry Boxes or Grid2D, and encoder_self offers Seq"),
+        ("gsa(query)", REGIONS, None),
+        ("ngsa(content)", REGIONS, None),
+        ("relation", REGIONS, None),
+        ("gsa(key)+deformable", REGIONS, None),
+        ("terms(0100)", REGIONS, "needs the geometry Sequence1D, and regions_self offers Boxes"),
+        ("gsa(query)", DECODER, "every query and key needs a box"),
+        ("relation", CROSS, "every query and key needs a box"),
         ("terms(1010)", BAG, None),
         ("terms(0100)", BAG, "needs the geometry Sequence1D, and regions_self offers none"),
         ("terms(1000,range=3)", BAG, "needs the geometry Sequence1D"),
@@ -150,6 +165,23 @@ def test_a_chain_offers_what_its_attention_offers() -> None:
     plain, chain = traits_of("terms(0100)"), traits_of("terms(0100)+deformable")
     assert (chain.family, chain.weights, chain.geometry) == ("energy", "dense", plain.geometry)
     assert set(chain.lacks) == {"cross"}
+
+
+def test_a_new_variant_is_one_new_file(tmp_path: Path) -> None:
+    """A file in the folder is enough: nothing has to name it."""
+    package = tmp_path / "attnbench"
+    shutil.copytree(ROOT / "models", package / "models")
+    (package / "__init__.py").touch()
+    (package / "models" / "attention" / "uniform.py").write_text(
+        "from .dot import DotAttention\nfrom .registry import register_attention\n\n"
+        "@register_attention('uniform', examples=('uniform',))\n"
+        "class UniformAttention(DotAttention):\n    'Averages the keys.'\n"
+    )
+    code = "from attnbench.models.attention import variant_examples as v; print(*v())"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert set(found.stdout.split()) == {*variant_examples(), "uniform"}
 
 
 def test_a_variant_of_ones_own() -> None:
