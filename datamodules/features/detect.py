@@ -39,10 +39,10 @@ def open_source(path: Path) -> Source:
         return Hdf5File(path)
     if head[16:20] == _LMDB_MAGIC:
         return LmdbFile(path)
-    if _TSV.search(path.name) or b"\t" in head:
-        return TsvFiles(_parts(path))
     if head.startswith((b"PK", b"\x80")):
         return TorchFile(path)
+    if _TSV.search(path.name) or (b"\t" in head and head.isascii()):
+        return TsvFiles(_parts(path))
     raise DataError(f"{path} is no file of features; expected {LAYOUTS}.")
 
 

@@ -251,7 +251,8 @@ def test_bad_label_files(tmp_path):
         read(tmp_path)
     labels.write_bytes(whole)
     with h5py.File(labels, "a") as file:
-        file["labels"][0, 0] = 44
+        del file["labels"]
+        file["labels"] = np.full((5, 4), 44, np.uint32)
     with Sentence(str(labels), "id 44", "only 3 words"):
         read(tmp_path)
     labels.write_bytes(whole)
