@@ -88,7 +88,14 @@ def status(options: Options, words: list[str]) -> int:
     from .grid import choose_rows, load_grid
     from .present import present_settings
     from .settings import parse_settings
-    from .status import chosen_dataset, grid_status, nothing_there, status_table, summary
+    from .status import (
+        chosen_dataset,
+        explanations,
+        grid_status,
+        nothing_there,
+        status_table,
+        summary,
+    )
 
     grid, store = load_grid(options.grid), Store(options.out)
     dataset = chosen_dataset(grid, options.data, options.preset, store)
@@ -104,7 +111,8 @@ def status(options: Options, words: list[str]) -> int:
         print(f"attnbench: {nothing_there(grid, dataset, options.preset, store)}", file=sys.stderr)
     if options.json:
         return _print_json([cell.as_json() for cell in cells])
-    return _show(status_table(cells), f"{grid.grid}, {dataset}.{options.preset}: {summary(cells)}")
+    title = f"{grid.grid}, {dataset}.{options.preset}: {summary(cells)}"
+    return _show(status_table(cells), title, *explanations(cells))
 
 
 def table(options: Options, words: list[str]) -> int:

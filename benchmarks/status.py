@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from ..datamodules.registry import DATASETS
-from ..results import PresentSettings, Store, StoreError
+from ..results import PresentSettings, RunRecord, Store, StoreError
 from .errors import UsageError, nearest
 from .grid import Grid, Row
 from .lock import is_locked
@@ -24,7 +24,8 @@ class CellStatus:
     """One cell.
 
     `status`: done, failed, diverged, refused, running, interrupted (begun, and goes on when the
-    run is started again) or missing. `line` is the reason or the last line of its log.
+    run is started again) or missing. `line` has the metrics where it is done, else the reason or
+    the last line of its log.
     """
 
     row: str
@@ -35,6 +36,27 @@ class CellStatus:
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+
+WORDS = {
+    "done": "done",
+    "running": "running",
+    "interrupted": "interrupted",
+    "failed": "failed",
+    "diverged": "diverged",
+    "refused": "n/a",
+    "missing": "not run",
+}
+"""What people are shown for each status: the same words as in tables and plans."""
+
+EXPLAINED = {
+    "interrupted": "interrupted: begun and not finished; the same `attnbench run` goes on with it",
+    "missing": "not run: there is no result for its settings; `attnbench run` makes it",
+    "failed": "failed: `attnbench run --only failed` tries again",
+    "diverged": "diverged: the training ran off to infinity; other settings may help",
+    "refused": "n/a: this attention can't stand there, nothing is to be run",
+}
+"""What a status asks for, one line each; done and running say enough."""
 
 
 def chosen_dataset(grid: Grid, dataset: str | None, preset: str, store: Store) -> str:
@@ -93,16 +115,20 @@ def status_table(cells: Sequence[CellStatus]) -> Table:
     table.add_column("status")
     table.add_column("", overflow="ellipsis", no_wrap=True)
     for cell in cells:
-        status = "n/a" if cell.status == "refused" else cell.status
-        table.add_row(cell.row, str(cell.seed), status, cell.line)
+        table.add_row(cell.row, str(cell.seed), WORDS[cell.status], cell.line)
     return table
 
 
 def summary(cells: Sequence[CellStatus]) -> str:
-    """`12 done, 1 running, 3 missing`."""
+    """`12 done, 1 running, 3 not run`."""
     counts = Counter(cell.status for cell in cells)
-    names = ("done", "running", "interrupted", "failed", "diverged", "refused", "missing")
-    return ", ".join(f"{counts[name]} {name}" for name in names if counts[name])
+    return ", ".join(f"{counts[name]} {word}" for name, word in WORDS.items() if counts[name])
+
+
+def explanations(cells: Sequence[CellStatus]) -> list[str]:
+    """What the words among `cells` mean that ask for something."""
+    found = {cell.status for cell in cells}
+    return [words for status, words in EXPLAINED.items() if status in found]
 
 
 def _cell_status(
@@ -121,10 +147,15 @@ def _cell_status(
     if record is not None and present is not None and (outdated := present.outdated(record)):
         return CellStatus(row, seed, "missing", outdated)
     if record is not None:
-        return CellStatus(row, seed, record.status, record.reason or last_line(folder))
+        return CellStatus(row, seed, record.status, record.reason or _metrics(record))
     if folder.is_dir():
         return CellStatus(row, seed, "interrupted", last_line(folder))
     return CellStatus(row, seed, "missing")
+
+
+def _metrics(record: RunRecord) -> str:
+    values = record.metrics.items()
+    return ", ".join(f"{name} {value:.2f}" for name, value in values if value is not None)
 
 
 def _seeds(grid: Grid, dataset: str, preset: str, store: Store, rows: Sequence[Row]) -> list[int]:

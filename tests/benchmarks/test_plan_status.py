@@ -96,7 +96,10 @@ def test_the_status_of_every_kind_of_cell(
     grid = write_grid(tmp_path, [{"row": name, "set": own.get(name, {})} for name in names])
     out = tmp_path / "out"
     now = {"config_hash": present_hash(grid, "done")}
-    write_record(out, "done", **now)
+    write_record(out, "done", metrics={"bleu": 12.3, "chrf": 40.0, "ppl": None}, **now)
+    with_log = RunLog(cell_folder(out, "done"))
+    with_log.write("done bleu 12.30")
+    with_log.close()
     write_record(out, "failed", status="failed", reason="it broke", **now)
     refused = {"config_hash": present_hash(grid, "refused")}
     write_record(out, "refused", status="refused", reason="it can't", **refused)
@@ -115,7 +118,13 @@ def test_the_status_of_every_kind_of_cell(
     lock.release()
     assert main(command("status", grid, out)) == 0
     text = capsys.readouterr().out
-    assert "1 done, 2 interrupted, 1 failed, 1 refused, 1 missing" in text
+    assert "1 done, 2 interrupted, 1 failed, 1 n/a, 1 not run" in text
+    lines = {line.split()[0]: " ".join(line.split()[2:]) for line in text.splitlines() if line}
+    assert lines["done"] == "done bleu 12.30, chrf 40.00"
+    assert lines["refused"] == "n/a it can't" and lines["missing"] == "not run"
+    for word in ("interrupted", "not run", "failed", "n/a"):
+        assert text.count(f"\n{word}: ") == 1, "said once what it means"
+    assert "\ndiverged: " not in text
 
 
 def test_the_status_covers_the_seeds_that_are_there(
