@@ -265,7 +265,7 @@ def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 on")
     return int(text)
 
 
@@ -275,11 +275,11 @@ def _speed(text: str) -> float:
     except ValueError:
         speed = 0.0
     if not 0 < speed < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a speed above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0")
     return speed
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a seed, a number from 0 to 2^32 - 1")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0 to 2^32 - 1")
     return int(text)
