@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import statistics
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from ..results import RunRecord, Store, StoreError
 from ..results.layout import count
 from .cell import Cell
 from .progress import spoken
+from .vocabulary import Vocabularies
 
 FORWARD_AND_BACKWARD = 3
 """A training step costs about three forward passes: the backward pass has twice the products."""
@@ -33,6 +35,8 @@ class PlannedCell:
     """One cell: what would be done with it, its cost, and its time in seconds.
 
     `training_macs` are the multiply-accumulates of its whole training; None where it is refused.
+    `vocabulary`: the symbols that the parameters are counted with, `of_data` whether they are
+    those of the data themselves or what the settings allow.
     """
 
     cell: Cell
@@ -41,6 +45,8 @@ class PlannedCell:
     macs: int | None = None
     training_macs: float | None = None
     seconds: float | None = None
+    vocabulary: int | None = None
+    of_data: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,10 +85,11 @@ class Plan:
             devices = " / ".join(dict.fromkeys(r.device for r in self.measured))
             number = len(self.measured)
             return f"{number} finished cell{'s' * (number > 1)} of this grid, on {devices}"
-        speed = f"{self.gmacs:,g}" if self.gmacs else f"{self.cores} x {GMACS_A_CORE:g}"
+        cores = "" if self.gmacs else f" of {self.cores} core{'s' * (self.cores > 1)}"
+        speed = self.gmacs or self.cores * GMACS_A_CORE
         return (
-            f"a guess: 3 x multiply-accumulates x training tokens at an assumed {speed} x 10^9 a "
-            "second on the CPU, without evaluation"
+            "a guess without evaluation: 3 x multiply-accumulates x training tokens, at an assumed "
+            f"{_speed(speed)}{cores}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -95,6 +102,8 @@ class Plan:
                     "action": planned.action,
                     "reason": planned.cell.refusal or "",
                     "params": planned.parameters,
+                    "vocabulary": planned.vocabulary,
+                    "vocabulary_of": "data" if planned.of_data else "settings",
                     "macs": planned.macs,
                     "training_macs": planned.training_macs,
                     "seconds_estimated": planned.seconds,
@@ -123,6 +132,7 @@ def make_plan(cells: Sequence[Cell], store: Store, *, gmacs: float | None = None
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     speed = 1e9 * (gmacs or GMACS_A_CORE * min(cores, torch.get_num_threads()))
     costs: dict[str, PlannedCell] = {}
+    vocabularies = Vocabularies(done)
     planned: list[PlannedCell] = []
     for cell in cells:
         action = _action(cell, store)
@@ -130,11 +140,11 @@ def make_plan(cells: Sequence[Cell], store: Store, *, gmacs: float | None = None
             planned.append(PlannedCell(cell, action))
             continue
         if cell.config_hash not in costs:
-            costs[cell.config_hash] = _cost(cell)
+            costs[cell.config_hash] = _cost(cell, vocabularies.size(cell))
         cost = costs[cell.config_hash]
         work = cost.training_macs or 0.0
         seconds = _as_measured(cell, done) if done else work / speed
-        planned.append(PlannedCell(cell, action, cost.parameters, cost.macs, work, seconds))
+        planned.append(replace(cost, cell=cell, action=action, seconds=seconds))
     return Plan(tuple(planned), tuple(done), min(cores, torch.get_num_threads()), gmacs)
 
 
@@ -160,29 +170,58 @@ def plan_table(plan: Plan) -> Table:
 
 def summary(plan: Plan, jobs: int = 1) -> list[str]:
     """The lines under the table."""
-    runs = len(plan.to_run)
-    refused = sum(planned.cell.refusal is not None for planned in plan.cells)
-    kept = len(plan.cells) - runs - refused
     total = len(plan.cells)
-    lines = [
-        f"{total} cell{'s' * (total != 1)}: {runs} to run, {kept} finished, {refused} can't be run"
-    ]
-    if runs:
+    states = Counter(planned.action for planned in plan.cells)
+    parts = [f"{states['run']} to run", f"{states['done']} done"]
+    parts += [f"{states[name]} {name}" for name in ("failed", "diverged", "n/a") if states[name]]
+    lines = [f"{total} cell{'s' * (total != 1)}: {', '.join(parts)}"]
+    if states["failed"] or states["diverged"]:
+        lines[0] += "; --only failed runs the failed ones again"
+    lines += _vocabularies(plan)
+    if states["run"]:
         lines.append(f"estimated time {spoken(plan.seconds / jobs)} ({plan.basis})")
-        speed = plan.gmacs or GMACS_A_GPU
         lines.append(
-            f"{plan.gpu_hours:,.2f} GPU hours at an assumed {speed:,g} x 10^9 "
-            f"multiply-accumulates a second ({count(round(plan.training_macs))} in all)"
+            f"{plan.gpu_hours:,.2f} GPU hours at an assumed {_speed(plan.gmacs or GMACS_A_GPU)} "
+            f"({count(round(plan.training_macs))} multiply-accumulates in all)"
         )
     return lines
 
 
-def _cost(cell: Cell) -> PlannedCell:
-    report = cell.entry.measure(cell.config)
-    config: Any = cell.config
-    passes = config.max_steps * config.accumulate * config.max_tokens / report.tokens
+def _speed(gmacs: float) -> str:
+    """`20 x 10^9 multiply-accumulates a second`."""
+    return f"{gmacs:,g} x 10^9 multiply-accumulates a second"
+
+
+def _vocabularies(plan: Plan) -> list[str]:
+    """Which vocabulary the parameters are counted with."""
+    counted = {(p.of_data, p.vocabulary): None for p in plan.cells if p.vocabulary is not None}
+    return [
+        f"params: with the {size:,} symbols of the data's own vocabulary"
+        if of_data
+        else f"params: with vocabulary_size={size} symbols; the data may have fewer, known "
+        "once a cell is done, or before if --root is given and holds less than 50 MB"
+        for of_data, size in counted
+    ]
+
+
+def _cost(cell: Cell, vocabulary: int | None) -> PlannedCell:
+    """`vocabulary`: the size of the data's own, None where it isn't known."""
+    config = cell.config
+    if vocabulary is not None:
+        config = config.model_copy(update={"vocabulary_size": vocabulary})
+    report = cell.entry.measure(config)
+    settings: Any = cell.config
+    passes = settings.max_steps * settings.accumulate * settings.max_tokens / report.tokens
     work = FORWARD_AND_BACKWARD * report.macs * passes
-    return PlannedCell(cell, "", report.parameters, report.macs, work)
+    return PlannedCell(
+        cell,
+        "",
+        report.parameters,
+        report.macs,
+        work,
+        vocabulary=getattr(config, "vocabulary_size", None),
+        of_data=vocabulary is not None,
+    )
 
 
 def _action(cell: Cell, store: Store) -> str:

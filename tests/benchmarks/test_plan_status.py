@@ -1,6 +1,7 @@
 """What `plan` and `status` say before, during and after a run."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,49 @@ def test_the_plan_rests_on_finished_cells_with_the_same_settings(
     capsys.readouterr()
     assert main(command("plan", grid, out)) == 0
     text = capsys.readouterr().out
-    assert "2 cells: 1 to run, 1 finished, 0 can't be run" in text
+    assert "2 cells: 1 to run, 1 done\n" in text
     assert "estimated time 50 s" in text and "GPU hours" in text
+
+
+def test_the_plan_says_what_it_assumes_in_plain_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = write_grid(tmp_path, [*ROWS[:1], REFUSED])
+    assert main(command("plan", grid, tmp_path / "out", "--gmacs", "2")) == 0
+    text = capsys.readouterr().out
+    assert "2 cells: 1 to run, 0 done, 1 n/a\n" in text
+    assert text.count("at an assumed 2 x 10^9 multiply-accumulates a second") == 2
+    assert main(command("plan", grid, tmp_path / "out")) == 0
+    text = capsys.readouterr().out
+    cores = int(re.findall(r"multiply-accumulates a second of (\d+) cores?\)", text)[0])
+    assert f"at an assumed {20 * cores} x 10^9 multiply-accumulates a second" in text
+    write_record(tmp_path / "out", "w/o", status="failed", config_hash=present_hash(grid, "w/o"))
+    assert main(command("plan", grid, tmp_path / "out")) == 0
+    text = capsys.readouterr().out
+    assert "2 cells: 0 to run, 0 done, 1 failed, 1 n/a; --only failed runs" in text
+
+
+def test_the_plan_counts_parameters_with_the_vocabulary_of_the_data(
+    tmp_path: Path, demo_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path, ROWS[:1], vocabulary_size=4000), tmp_path / "out"
+    root = ("--root", str(demo_root))
+    (cell,) = asked("plan", grid, out, capsys, *root)["cells"]
+    assert cell["vocabulary_of"] == "data" and cell["vocabulary"] < 1000
+    assert not out.exists(), "a plan writes nothing"
+    assert main(command("plan", grid, out, *root)) == 0
+    text = capsys.readouterr().out
+    assert f"params: with the {cell['vocabulary']} symbols of the data's own vocabulary" in text
+    (blind,) = asked("plan", grid, out, capsys, "--root", str(tmp_path / "nowhere"))["cells"]
+    assert (blind["vocabulary_of"], blind["vocabulary"]) == ("settings", 4000)
+    assert blind["params"] - cell["params"] == (4000 - cell["vocabulary"]) * 16
+    assert main(command("plan", grid, out, "--root", str(tmp_path / "nowhere"))) == 0
+    assert "params: with vocabulary_size=4000 symbols" in capsys.readouterr().out
+    assert main(command("run", grid, out, *root)) == 0
+    (record,) = Store(out).records()
+    assert record.parameters == cell["params"]
+    (known,) = asked("plan", grid, out, capsys, "--root", str(tmp_path / "nowhere"))["cells"]
+    assert known["params"] == record.parameters and known["vocabulary_of"] == "data"
 
 
 def test_the_status_of_every_kind_of_cell(
