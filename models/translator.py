@@ -7,15 +7,14 @@ added to the embeddings. Sinusoidal positions are there for models without such 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
-from .attention import AttentionMask, AttentionState, Sequence1D, Site, build_attention
-from .layers import DecoderLayer, EncoderLayer, FeedForward, SinusoidalPositions
+from .attention import Sequence1D, Site
+from .encoder_decoder import DecoderState, EncoderDecoder
+from .layers import SinusoidalPositions
 
 _SEQUENCE = frozenset({Sequence1D.name})
 
@@ -68,47 +67,7 @@ class TranslatorConfig:
     pad: int = 1
 
 
-class TranslatorState:
-    """Decoding state of items x width rows, item-major; opaque to the search.
-
-    It begins with a width of 1; ``select`` sets it anew.
-    """
-
-    def __init__(
-        self,
-        self_states: list[AttentionState | None],
-        cross_states: list[AttentionState],
-        source_valid_BS: Tensor,
-    ) -> None:
-        self.self_states = self_states
-        self.cross_states = cross_states
-        self.width = 1
-        self.position = 0
-        self._set_source(source_valid_BS)
-
-    def _set_source(self, source_valid_BS: Tensor) -> None:
-        self.source_valid_BS = source_valid_BS
-        self.cross_mask = AttentionMask(source_valid_BS)
-
-    def select(self, rows_N: Tensor, items_I: Tensor | None = None) -> None:
-        """Keep and reorder rows; ``items_I`` are the items they belong to if some are dropped."""
-        for state in self.self_states:
-            if state is not None:
-                state.select(rows_N)
-        if items_I is not None:
-            for state in self.cross_states:
-                state.select(items_I)
-            self._set_source(self.source_valid_BS.index_select(0, items_I))
-        self.width = len(rows_N) // max(1, len(self.source_valid_BS))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the attention states."""
-        states = [*self.self_states, *self.cross_states]
-        return sum(state.nbytes for state in states if state is not None)
-
-
-class Translator(nn.Module):
+class Translator(EncoderDecoder):
     """Encoder-decoder Transformer; ``start`` and ``step`` decode, ``forward`` trains.
 
     Raises:
@@ -143,71 +102,22 @@ class Translator(nn.Module):
             else SinusoidalPositions(config.dim, config.positions, first=config.pad + 1)
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder = nn.ModuleList(
-            EncoderLayer(
-                self._attention("encoder_self"), self._ffn(), config.dropout, config.norm_first
-            )
-            for _ in range(config.encoder_layers)
-        )
-        self.decoder = nn.ModuleList(
-            DecoderLayer(
-                self._attention("decoder_self"),
-                self._attention("cross"),
-                self._ffn(),
-                config.dropout,
-                config.norm_first,
-            )
-            for _ in range(config.decoder_layers)
-        )
-        self.encoder_norm = nn.LayerNorm(config.dim) if config.norm_first else None
-        self.decoder_norm = nn.LayerNorm(config.dim) if config.norm_first else None
-
-    def _attention(self, site: str):
-        config = self.config
-        return build_attention(
-            getattr(config, site),
-            dim=config.dim,
-            heads=config.heads,
-            dropout=config.attention_dropout,
-            site=TRANSLATOR_SITES[site],
-        )
-
-    def _ffn(self) -> FeedForward:
-        return FeedForward(self.config.dim, self.config.ffn_dim, self.config.activation_dropout)
-
-    def _embed(self, token_BT: Tensor, embedding: nn.Embedding, start: int = 0) -> Tensor:
-        x_BTD = embedding(token_BT) * math.sqrt(self.config.dim)
-        if self.positions is not None:
-            length = token_BT.shape[1]
-            position_1T = torch.arange(start, start + length, device=token_BT.device)[None]
-            x_BTD = x_BTD + self.positions(position_1T, x_BTD)
-        return self.dropout(x_BTD)
+        self.add_layers(config, TRANSLATOR_SITES)
 
     def encode(self, source_BS: Tensor, source_valid_BS: Tensor) -> Tensor:
         """Encoder output (B, S, D) for right-padded source symbols (B, S)."""
-        x_BSD = self._embed(source_BS, self.source_embedding)
+        x_BSD = self.embed(source_BS, self.source_embedding)
         length = source_BS.shape[1]
-        geometry, mask = Sequence1D(length, length), AttentionMask(source_valid_BS)
-        for layer in self.encoder:
-            x_BSD = layer(x_BSD, geometry, mask)
-        return x_BSD if self.encoder_norm is None else self.encoder_norm(x_BSD)
+        return self.run_encoder(x_BSD, Sequence1D(length, length), source_valid_BS)
 
     def features(
         self, source_BS: Tensor, source_valid_BS: Tensor, target_input_BT: Tensor
     ) -> Tensor:
         """Decoder output (B, T, D) before the output projection; see ``forward``."""
         memory_BSD = self.encode(source_BS, source_valid_BS)
-        x_BTD = self._embed(target_input_BT, self.target_embedding)
-        sources, targets = source_BS.shape[1], target_input_BT.shape[1]
-        where = {
-            "self_geometry": Sequence1D(targets, targets),
-            "self_mask": AttentionMask(causal=True),
-            "cross_geometry": Sequence1D(targets, sources),
-            "cross_mask": AttentionMask(source_valid_BS),
-        }
-        for layer in self.decoder:
-            x_BTD = layer(x_BTD, memory_BSD, **where)
-        return x_BTD if self.decoder_norm is None else self.decoder_norm(x_BTD)
+        x_BTD = self.embed(target_input_BT, self.target_embedding)
+        where = Sequence1D(target_input_BT.shape[1], source_BS.shape[1])
+        return self.run_decoder(x_BTD, memory_BSD, source_valid_BS, where)
 
     def forward(
         self, source_BS: Tensor, source_valid_BS: Tensor, target_input_BT: Tensor
@@ -221,36 +131,9 @@ class Translator(nn.Module):
         """
         return self.output(self.features(source_BS, source_valid_BS, target_input_BT))
 
-    def start(self, source_BS: Tensor, source_valid_BS: Tensor) -> TranslatorState:
+    def start(self, source_BS: Tensor, source_valid_BS: Tensor) -> DecoderState:
         """Encode and return the decoding state, one row an item."""
-        memory_BSD = self.encode(source_BS, source_valid_BS)
-        mask = AttentionMask(source_valid_BS)
-        return TranslatorState(
-            [
-                None if layer.self_attention is None else layer.self_attention.begin()  # type: ignore[operator, union-attr]
-                for layer in self.decoder
-            ],
-            [layer.cross_attention.begin(memory_BSD, mask) for layer in self.decoder],  # type: ignore[operator, union-attr]
-            source_valid_BS,
-        )
-
-    def step(self, token_N: Tensor, state: TranslatorState) -> Tensor:
-        """Feed one symbol a row; return the logits (N, V) of the next, advancing ``state``."""
-        x_N1D = self._embed(token_N[:, None], self.target_embedding, state.position)
-        position, sources = state.position, state.source_valid_BS.shape[1]
-        self_geometry = Sequence1D(1, position + 1, query_start=position)
-        cross_geometry = Sequence1D(state.width, sources, query_start=position, query_step=0)
-        for layer, *states in zip(self.decoder, state.self_states, state.cross_states, strict=True):
-            x_N1D = layer.step(  # type: ignore[operator, union-attr]
-                x_N1D,
-                tuple(states),
-                self_geometry=self_geometry,
-                cross_geometry=cross_geometry,
-                cross_mask=state.cross_mask,
-            )
-        state.position += 1
-        x_ND = x_N1D[:, 0]
-        return self.output(x_ND if self.decoder_norm is None else self.decoder_norm(x_ND))
+        return self.begin(self.encode(source_BS, source_valid_BS), source_valid_BS)
 
 
 def _embedding(symbols: int, dim: int, pad: int) -> nn.Embedding:

@@ -78,7 +78,7 @@ class EncoderLayer(nn.Module):
         self.ffn = ffn
         self.ffn_residual = Residual(dim, dropout, norm_first)
 
-    def forward(self, x_BSD: Tensor, geometry: Geometry, mask: AttentionMask) -> Tensor:
+    def forward(self, x_BSD: Tensor, geometry: Geometry | None, mask: AttentionMask) -> Tensor:
         """(B, S, D) to (B, S, D)."""
         attention = self.self_attention
         if attention is not None and self.self_residual is not None:
@@ -119,29 +119,36 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x_BTD: Tensor,
+        x_NTD: Tensor,
         memory_BSD: Tensor,
         *,
-        self_geometry: Geometry,
+        self_geometry: Geometry | None,
         self_mask: AttentionMask,
-        cross_geometry: Geometry,
+        cross_geometry: Geometry | None,
         cross_mask: AttentionMask,
     ) -> Tensor:
-        """(B, T, D) and the encoder output (B, S, D) to (B, T, D)."""
+        """(N, T, D) and the encoder output (B, S, D) to (N, T, D), N = C x B.
+
+        The C outputs of an item are queries of one cross-attention call, after one another, so
+        that the item's keys and values are made once; ``cross_geometry`` is for those.
+        """
         attention = self.self_attention
         if attention is not None and self.self_residual is not None:
-            x_BTD = self.self_residual(
-                x_BTD, lambda x: attention(x, geometry=self_geometry, mask=self_mask).context_BQD
+            x_NTD = self.self_residual(
+                x_NTD, lambda x: attention(x, geometry=self_geometry, mask=self_mask).context_BQD
             )
-        x_BTD = self.cross_residual(
-            x_BTD,
-            lambda x: (
-                self.cross_attention(
-                    x, memory_BSD, geometry=cross_geometry, mask=cross_mask
-                ).context_BQD
-            ),
-        )
-        return self.ffn_residual(x_BTD, self.ffn)
+
+        def cross(x_NTD: Tensor) -> Tensor:
+            context_BQD = self.cross_attention(
+                x_NTD.reshape(memory_BSD.shape[0], -1, x_NTD.shape[-1]),
+                memory_BSD,
+                geometry=cross_geometry,
+                mask=cross_mask,
+            ).context_BQD
+            return context_BQD.view_as(x_NTD)
+
+        x_NTD = self.cross_residual(x_NTD, cross)
+        return self.ffn_residual(x_NTD, self.ffn)
 
     def step(
         self,
