@@ -79,10 +79,14 @@ class Clock(Callback):
 
 
 class Report(Callback):
-    """Tells how far training is: to the display twice a second, to the log every 20 seconds."""
+    """Tells how far training is: to the display twice a second, to the log every 20 seconds.
 
-    def __init__(self, worker: int, cell: str, emit: Emit, log: RunLog) -> None:
-        self._worker, self._cell, self._emit, self._log = worker, cell, emit, log
+    `phase` is what is going on, in words.
+    """
+
+    def __init__(self, worker: int, cell: str, phase: str, emit: Emit, log: RunLog) -> None:
+        self._worker, self._cell, self._phase = worker, cell, phase
+        self._emit, self._log = emit, log
         self._reported = 0.0
         self._logged = time.monotonic()
         self._unit = ""
@@ -126,7 +130,7 @@ class Report(Callback):
         return Advanced(
             worker=self._worker,
             cell=self._cell,
-            phase="training",
+            phase=self._phase,
             step=trainer.global_step,
             max_steps=trainer.max_steps,
             epoch=trainer.current_epoch,

@@ -43,7 +43,7 @@ class Checkpoints:
         keep: how many are left when a new one is written.
     """
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    def __init__(self, folder: Path, keep: int = 1) -> None:
         self.folder = folder
         self._keep = keep
 
@@ -51,13 +51,21 @@ class Checkpoints:
         """The file after `step` updates."""
         return self.folder / f"step={step:08d}.ckpt"
 
+    def of_phase(self, name: str, keep: int) -> Checkpoints:
+        """Those of one phase of training, in a folder below where the phase has a name."""
+        return Checkpoints(self.folder / name if name else self.folder, keep)
+
+    def any(self) -> bool:
+        """Whether there are some, of whatever phase."""
+        return next(self.folder.rglob("*.ckpt"), None) is not None
+
     def all(self) -> list[Path]:
         """The files there, oldest first."""
         return [path for _, path in sorted(self._steps())]
 
-    def last(self, number: int) -> list[Path]:
-        """The newest `number` files, oldest first."""
-        return self.all()[-number:]
+    def last(self) -> list[Path]:
+        """The newest files that are kept, oldest first."""
+        return self.all()[-self._keep :]
 
     def newest_readable(self) -> tuple[Path | None, list[Path]]:
         """The newest file that can be read whole, and the newer ones that can't."""
@@ -91,7 +99,7 @@ class Checkpoints:
             known = json.loads(file.read_text(encoding="utf-8"))
         if known == dict(fingerprint):
             return True
-        if self.all():
+        if self.any():
             return False
         write_atomically(file, json.dumps(dict(fingerprint), indent=1).encode("utf-8"))
         return True
@@ -103,10 +111,10 @@ class Checkpoints:
                     yield int(match[1]), path
 
 
-def newest_step(folder: Path) -> int | None:
-    """The largest step of the checkpoints anywhere under a cell's `checkpoints` folder."""
-    steps = [int(m[1]) for path in folder.glob("*/*.ckpt") if (m := _NAME.fullmatch(path.name))]
-    return max(steps, default=None)
+def step_of(path: Path) -> int:
+    """After how many updates a checkpoint was written."""
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else 0
 
 
 def _readable(path: Path) -> bool:

@@ -20,7 +20,7 @@ class Started:
 class Advanced:
     """A cell went on.
 
-    `phase` is preparing, training or evaluating; `values` are the newest losses and metrics;
+    `phase` says in words what is going on; `values` are the newest losses and metrics;
     `rate` is items a second in `unit`; `seconds_left` the estimate for this cell's training.
     """
 

@@ -210,8 +210,7 @@ def _cost(cell: Cell, vocabulary: int | None) -> PlannedCell:
     if vocabulary is not None:
         config = config.model_copy(update={"vocabulary_size": vocabulary})
     report = cell.entry.measure(config)
-    settings: Any = cell.config
-    passes = settings.max_steps * settings.accumulate * settings.max_tokens / report.tokens
+    passes = cell.entry.training_items(cell.config) / report.tokens
     work = FORWARD_AND_BACKWARD * report.macs * passes
     return PlannedCell(
         cell,

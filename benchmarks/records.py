@@ -10,7 +10,7 @@ from ..results import RunRecord, Store, StoreError, environment
 from .cell import Cell
 
 WEIGHTS = "weights.safetensors"
-PREDICTIONS = "predictions.txt"
+PREDICTIONS = ("predictions.txt", "predictions.json")
 
 
 def begin_record(cell: Cell, command: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def make_room(store: Store, cell: Cell, *, failed: bool = False) -> Path | None:
     if old.config_hash == cell.config_hash and not failed:
         return None
     folder = store.path(cell).parent
-    for path in (folder / WEIGHTS, folder / PREDICTIONS, store.path(cell)):
+    for path in (*(folder / name for name in (WEIGHTS, *PREDICTIONS)), store.path(cell)):
         if path.exists():
             path.replace(set_aside_as(path, old.config_hash))
     return set_aside_as(store.path(cell), old.config_hash)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,20 +13,22 @@ from typing import Any
 
 import lightning
 import safetensors.torch
-import torch
+from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
 from ..datamodules.errors import DataError
-from ..results import DataStamp, RunRecord, Store, StoreError, environment, write_atomically
-from ..tasks.averaging import average_checkpoints
-from ..tasks.errors import Diverged
+from ..results import DataStamp, RunRecord, Store, StoreError, write_atomically
+from ..tasks.errors import ConfigError, Diverged
+from ..tasks.module import Evaluation, Phase, TaskModule
 from .callbacks import Clock, Report, SaveCheckpoints
 from .cell import Cell
-from .checkpoints import Checkpoints, WholeFiles
+from .checkpoints import Checkpoints
 from .events import Advanced, Emit, Note
 from .peak import peak_bytes, reset_peak
-from .records import PREDICTIONS, WEIGHTS, begin_record, finish_record, make_room
-from .runlog import RunLog, one_line
+from .prepare import Prepared, prepare
+from .records import WEIGHTS, begin_record, finish_record, make_room
+from .runlog import RunLog, away_from_the_terminal, one_line
+from .training import device_name, make_trainer
 
 CHECKPOINTS = "checkpoints"
 
@@ -56,8 +58,8 @@ def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRe
     reason. The caller holds the cell's lock.
 
     Raises:
-        DataError: the data can't be read, nor could those of an earlier cell; where they could,
-            the cell has failed.
+        DataError, ConfigError: the cell's data can't be read or its settings don't suit them or
+            the machine, and no earlier cell could be prepared; else the cell has failed.
         StoreError: a file can't be written, e.g. a full disk; that holds for other cells too.
         Interrupted: passed through; the next run goes on from the newest checkpoint.
     """
@@ -65,12 +67,12 @@ def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRe
     if cell.refusal is not None:
         return finish_record(store, cell, begun, status="refused", reason=cell.refusal)
     folder = store.path(cell).parent
-    with _log(folder) as log, log.instead_of_the_terminal():
+    with _log(folder) as log, away_from_the_terminal(log.write):
         log.write(f"cell {cell.name} of {cell.grid}, settings {cell.config_hash}")
         run = _Run(cell, store, options, emit, log)
         try:
             outcome = run.execute()
-        except (DataError, StoreError) as error:
+        except (ConfigError, DataError, StoreError) as error:
             if isinstance(error, StoreError) or not options.readable:
                 log.write(f"stopped: {error}")
                 raise
@@ -100,100 +102,89 @@ class _Run:
         self, cell: Cell, store: Store, options: RunOptions, emit: Emit, log: RunLog
     ) -> None:
         self.cell, self.store, self.options, self.emit, self.log = cell, store, options, emit, log
-        # Every task's configuration has these settings under the same names.
-        self.config: Any = cell.config
+        self.config: Any = cell.config  # a TrainingConfig
         self.folder = store.path(cell).parent
-        self.checkpoints = Checkpoints(
-            self.folder / CHECKPOINTS / cell.config_hash, keep=self.config.average_last
-        )
+        self.checkpoints = Checkpoints(self.folder / CHECKPOINTS / cell.config_hash)
 
     def execute(self) -> dict[str, Any]:
         """Everything; gives the fields of a record that is done."""
-        begin = time.monotonic()
-        self._phase("preparing")
-        if self.config.threads:
-            torch.set_num_threads(self.config.threads)
-        data: Any = self.cell.entry.data(self.config)
-        card, fingerprint = data.card(), data.fingerprint()
-        data.predict_dataloader("test")  # so that bad test data stop the cell before training
-        self.log.write(card.render())
-        lightning.seed_everything(self.cell.seed, verbose=False)
-        module: Any = self.cell.entry.build(self.config, data)
-        clock = Clock()
-        trainer = self._trainer(clock)
-        device = trainer.strategy.root_device
-        reset_peak(device)
-        resume = self._where_to_go_on(fingerprint)
+        self._say("preparing")
+        ready = prepare(self.cell)
+        for line in ready.said:
+            self.log.write(line)
+        self.log.write(ready.card.render())
+        self._check_checkpoints(ready.data.training_fingerprint())
         self.options.readable.add(self.cell.name)
-        prepared = time.monotonic()
-        self._phase("training")
-        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-        trained = time.monotonic()
-        self._phase("evaluating")
-        self._average(module)
-        evaluation = module.to(device).evaluate(data)
-        evaluated = time.monotonic()
-        self._save_outputs(module, evaluation.predictions)
-        cost = self.cell.entry.measure(self.config)
-        seconds = {"prepare": prepared - begin, "train": clock.seconds}
-        seconds["evaluate"] = evaluated - trained
+        phases = self.cell.entry.phases(self.config)
+        device = self._trainer(phases[0]).strategy.root_device
+        reset_peak(device)
+        seconds = {"prepare": ready.seconds, "train": 0.0}
+        for phase in phases:
+            seconds["train"] += self._train(ready, phase)
+        began = time.monotonic()
+        self._say("evaluating")
+        evaluation = ready.module.to(device).evaluate(ready.data)
+        seconds["evaluate"] = time.monotonic() - began
         seconds["total"] = sum(seconds.values())
+        self._save_outputs(ready.module, evaluation)
+        cost = self.cell.entry.measure(self.config)
         return {
             "status": "done",
-            "data": DataStamp(fingerprint=fingerprint, card=card.model_dump(mode="json")),
+            "phase": phases[-1].name,
+            "data": DataStamp(
+                fingerprint=ready.fingerprint, card=ready.card.model_dump(mode="json")
+            ),
             "items": evaluation.items,
             "metrics": evaluation.metrics,
+            "notes": evaluation.reasons,
             "signatures": evaluation.signatures,
-            "parameters": sum(p.numel() for p in module.parameters()),
+            "parameters": sum(p.numel() for p in ready.module.parameters()),
             "macs": cost.macs,
             "macs_executed": cost.macs_executed,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "peak_memory_bytes": peak_bytes(device),
-            "device": _device_name(device),
+            "device": device_name(device),
         }
 
-    def _phase(self, phase: str) -> None:
-        self.log.write(phase)
-        self.emit(Advanced(worker=self.options.worker, cell=self.cell.name, phase=phase))
+    def _say(self, doing: str) -> None:
+        self.log.write(doing)
+        self.emit(Advanced(worker=self.options.worker, cell=self.cell.name, phase=doing))
 
-    def _trainer(self, clock: Clock) -> lightning.Trainer:
-        config = self.config
-        return lightning.Trainer(
-            accelerator=config.accelerator,
-            devices=_devices(config.accelerator, self.options.worker),
-            precision=config.precision,
-            max_steps=config.max_steps,
-            max_epochs=-1,
-            accumulate_grad_batches=config.accumulate,
-            gradient_clip_val=config.clip_norm or None,
-            val_check_interval=(config.validate_every or config.check_every) * config.accumulate,
-            check_val_every_n_epoch=None,
-            num_sanity_val_steps=0,
-            use_distributed_sampler=False,
-            callbacks=[
-                clock,
-                SaveCheckpoints(self.checkpoints, config.check_every),
-                Report(self.options.worker, self.cell.name, self.emit, self.log),
-            ],
-            plugins=[WholeFiles()],
-            default_root_dir=self.folder,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        )
-
-    def _where_to_go_on(self, fingerprint: Mapping[str, str]) -> str | None:
-        """The newest checkpoint that can be read, if this cell was begun before."""
-        if self.options.anew and self.checkpoints.all():
+    def _check_checkpoints(self, training: Mapping[str, str]) -> None:
+        """Make sure that the checkpoints here may be gone on from."""
+        if self.options.anew and self.checkpoints.any():
             self.log.write("starting anew, without the checkpoints that lay here")
             self.checkpoints.remove()
-        if not self.checkpoints.belong_to(_of_training(fingerprint)):
+        if not self.checkpoints.belong_to(training):
             raise DataError(
                 f"{self.cell.name} was begun on other training data: give the --root it was begun "
                 "with, or start anew with --only all (--again for train)"
             )
-        path, broken = self.checkpoints.newest_readable()
+
+    def _train(self, ready: Prepared, phase: Phase) -> float:
+        """Train a phase, or go on with it, to its final weights; gives the seconds it took."""
+        doing = f"training ({phase.name})" if phase.name else "training"
+        self._say(doing)
+        clock, checkpoints = Clock(), self.checkpoints.of_phase(phase.name, phase.keep)
+        callbacks = [
+            clock,
+            SaveCheckpoints(checkpoints, phase.check_every),
+            Report(self.options.worker, self.cell.name, doing, self.emit, self.log),
+        ]
+        trainer = self._trainer(phase, callbacks)
+        ready.module.begin_phase(phase, ready.data)
+        resume = self._where_to_go_on(checkpoints)
+        trainer.fit(ready.module, datamodule=ready.data, ckpt_path=resume, weights_only=True)
+        self._finish(ready.module, checkpoints)
+        return clock.seconds
+
+    def _trainer(self, phase: Phase, callbacks: Sequence[Callback] = ()) -> lightning.Trainer:
+        worker, folder = self.options.worker, self.folder
+        return make_trainer(self.config, phase, worker=worker, folder=folder, callbacks=callbacks)
+
+    def _where_to_go_on(self, checkpoints: Checkpoints) -> str | None:
+        """The newest checkpoint that can be read, if this phase was begun before."""
+        path, broken = checkpoints.newest_readable()
         for damaged in broken:
             self.log.write(f"{damaged.name} can't be read and is removed")
             damaged.unlink(missing_ok=True)
@@ -201,35 +192,25 @@ class _Run:
             self.log.write(f"going on from {path.name}")
         return None if path is None else str(path)
 
-    def _average(self, module: nn.Module) -> None:
-        """Give the module the mean weights of its last checkpoints."""
-        for damaged in self.checkpoints.unreadable():
-            self.log.write(f"{damaged.name} can't be read and is left out of the average")
+    def _finish(self, module: TaskModule, checkpoints: Checkpoints) -> None:
+        """Give the module the final weights of a phase."""
+        for damaged in checkpoints.unreadable():
+            self.log.write(f"{damaged.name} can't be read and is left out")
             damaged.unlink(missing_ok=True)
-        paths = self.checkpoints.last(self.config.average_last)
-        average = average_checkpoints(paths)
+        weights, how = module.final_weights(checkpoints.last())
         for name, _ in module.named_parameters():
-            if not average[name].isfinite().all():
-                raise Diverged(f"the averaged weights {name} hold numbers that aren't finite")
-        module.load_state_dict(average)
-        self.log.write(f"averaged {', '.join(path.name for path in paths)}")
+            if not weights[name].isfinite().all():
+                raise Diverged(f"the final weights {name} hold numbers that aren't finite")
+        module.load_state_dict(weights)
+        self.log.write(how)
 
-    def _save_outputs(self, module: nn.Module, predictions: list[str]) -> None:
+    def _save_outputs(self, module: nn.Module, evaluation: Evaluation) -> None:
         make_room(self.store, self.cell)
         tensors = {name: value.detach().cpu().contiguous() for name, value in _named(module)}
         metadata = {"config_hash": self.cell.config_hash}  # one key: several come in any order
         write_atomically(self.folder / WEIGHTS, safetensors.torch.save(tensors, metadata))
-        text = "".join(f"{line}\n" for line in predictions)
-        write_atomically(self.folder / PREDICTIONS, text.encode("utf-8", "replace"))
-
-
-def _of_training(fingerprint: Mapping[str, str]) -> dict[str, str]:
-    """What training depends on: its own files, the subwords and the vocabularies."""
-    return {
-        name: value
-        for name, value in fingerprint.items()
-        if "train" in name or name.endswith(("subword", "vocabulary"))
-    }
+        name, text = evaluation.file()
+        write_atomically(self.folder / name, text.encode("utf-8", "replace"))
 
 
 def _raise_if_disk_full(error: Exception, folder: Path) -> None:
@@ -244,18 +225,6 @@ def _named(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Parameters and buffers, each once where several names share one."""
     yield from module.named_parameters()
     yield from module.named_buffers()
-
-
-def _devices(accelerator: str, worker: int) -> list[int] | int:
-    """One device a cell; the workers of one run take turns on the GPUs."""
-    gpus = torch.cuda.device_count() if accelerator in ("auto", "gpu", "cuda") else 0
-    return [worker % gpus] if gpus else 1
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return environment()["device"]
 
 
 def _shown(metrics: Mapping[str, float | None]) -> str:

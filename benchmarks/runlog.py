@@ -7,7 +7,7 @@ import datetime
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 LOG_NAME = "run.log"
@@ -37,37 +37,38 @@ class RunLog:
         with contextlib.suppress(OSError):
             self._file.close()
 
-    @contextlib.contextmanager
-    def instead_of_the_terminal(self) -> Iterator[None]:
-        """Send what Lightning, torch and Python's warnings say into the log."""
-        loggers = [logging.getLogger(name) for name in _NOISY]
-        before = [(log, log.handlers, log.propagate, log.level) for log in loggers]
-        for log in loggers:
-            log.handlers, log.propagate = [_ToLog(self)], False
-            log.setLevel(logging.WARNING)
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
-                warnings.simplefilter("ignore", kind)  # libraries talking to libraries
-            logging.captureWarnings(True)
-            try:
-                yield
-            finally:
-                logging.captureWarnings(False)
-                for log, handlers, propagate, level in before:
-                    log.handlers, log.propagate = handlers, propagate
-                    log.setLevel(level)
+
+@contextlib.contextmanager
+def away_from_the_terminal(write: Callable[[str], None]) -> Iterator[None]:
+    """Give what Lightning, torch and Python's warnings say to `write`, a line each."""
+    loggers = [logging.getLogger(name) for name in _NOISY]
+    before = [(log, log.handlers, log.propagate, log.level) for log in loggers]
+    for log in loggers:
+        log.handlers, log.propagate = [_To(write)], False
+        log.setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", kind)  # libraries talking to libraries
+        logging.captureWarnings(True)
+        try:
+            yield
+        finally:
+            logging.captureWarnings(False)
+            for log, handlers, propagate, level in before:
+                log.handlers, log.propagate = handlers, propagate
+                log.setLevel(level)
 
 
-class _ToLog(logging.Handler):
-    def __init__(self, log: RunLog) -> None:
+class _To(logging.Handler):
+    def __init__(self, write: Callable[[str], None]) -> None:
         super().__init__()
-        self._log = log
+        self._write = write
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
         text = " ".join(record.getMessage().split())
-        self._log.write(f"{record.levelname.lower()}: {text[:400]}")
+        self._write(f"{record.levelname.lower()}: {text[:400]}")
 
 
 def last_line(folder: Path) -> str:

@@ -63,7 +63,7 @@ def train_one(options: argparse.Namespace, words: Sequence[str]) -> int:
         return 1
     record = records[0]
     for name, value in record.metrics.items():
-        print(f"{name} {'undefined' if value is None else f'{value:.2f}'}")
+        print(f"{name} {f'n/a: {record.notes[name]}' if value is None else f'{value:.2f}'}")
     print(f"record {Store(options.out).path(record)}")
     if record.status != "done":
         _say(f"{record.status}: {record.reason}")

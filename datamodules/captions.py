@@ -249,6 +249,10 @@ class CaptionData(LightningDataModule):
         hashes["vocabulary"] = self.vocabulary.fingerprint()
         return hashes
 
+    def training_fingerprint(self) -> dict[str, str]:
+        """Give the part of the hashes that training depends on: all, as splits share files."""
+        return self.fingerprint()
+
     def card(self) -> CaptionCard:
         """Read all splits that are there and describe them."""
         entry, captions = dataset_entry(self.config.dataset), self._captions

@@ -238,6 +238,14 @@ class TranslationData(LightningDataModule):
         hashes["source vocabulary"] = self.source_vocabulary.sha256
         return hashes
 
+    def training_fingerprint(self) -> dict[str, str]:
+        """Give the part of the hashes that training depends on."""
+        corpus = self._corpus
+        files = [] if corpus.training is None else corpus.files(corpus.training)
+        used = {path.relative_to(self.root).as_posix() for path in files}
+        used |= {"subword", "target vocabulary", "source vocabulary"}
+        return {name: value for name, value in self.fingerprint().items() if name in used}
+
     @cached_property
     def _file_hashes(self) -> dict[str, str]:
         corpus = self._corpus

@@ -39,6 +39,7 @@ class RunRecord(BaseModel):
     in seconds, memory in bytes, dates carry their time zone. `macs` counts multiply-accumulates
     of the explicit path as papers do, `macs_executed` those of the fused path. `command` is the
     shell command that made the run. `config` may hold paths and tuples; they are stored plain.
+    `phase` names the phase of training that the metrics belong to, where a task has several.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
@@ -51,6 +52,7 @@ class RunRecord(BaseModel):
     task: str
     dataset: str = Field(min_length=1)
     preset: str = Field(min_length=1)
+    phase: str = ""
     status: Status
     reason: str = ""
     command: str = ""

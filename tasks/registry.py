@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
 from ..models.attention import Site
 from .errors import ConfigError
+from .training_config import TrainingConfig
 from .translation_config import TRANSLATION_SITES, TranslationConfig
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..datamodules.translation import TranslationData
     from .cost import CostReport
+    from .module import Phase, TaskModule
     from .translation import TranslationTask
 
 
@@ -31,23 +31,27 @@ class TaskEntry:
         name: as on the command line.
         title: for lists.
         config: all settings, one level.
-        data: makes the data module of a config.
-        build: makes the Lightning module for a config and its prepared data; it has
-            ``evaluate(data, split="test") -> Evaluation``.
+        data: makes the data module of a config, which is a ``TaskData``.
+        build: makes the Lightning module for a config and its prepared data. Raises ConfigError
+            where they don't fit together.
+        phases: the phases of a config's training, in order.
         sites: where attention variants are plugged in; each is a setting of that name.
         metric: the headline metric.
         measure: counts parameters and multiply-accumulates.
+        training_items: how many items (as ``CostReport.tokens`` counts them) training goes over.
         unhashed: settings that can't change the result (paths, machine), left out of the hash.
     """
 
     name: str
     title: str
-    config: type[BaseModel]
+    config: type[TrainingConfig]
     data: Callable[[Any], lightning.LightningDataModule]
-    build: Callable[[Any, Any], lightning.LightningModule]
+    build: Callable[[Any, Any], TaskModule]
+    phases: Callable[[Any], tuple[Phase, ...]]
     sites: dict[str, Site]
     metric: str
     measure: Callable[[Any], CostReport]
+    training_items: Callable[[Any], float]
     unhashed: frozenset[str]
 
 
@@ -58,23 +62,27 @@ def _translation_data(config: TranslationConfig) -> TranslationData:
 
 
 def _translation(config: TranslationConfig, data: TranslationData) -> TranslationTask:
-    import torch
-
     from .translation import TranslationTask
 
-    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    found["gpu"] = any(found.values())
-    if not found.get(config.accelerator, True):
-        raise ConfigError(
-            f"accelerator={config.accelerator}, but this machine has no such device: use "
-            "accelerator=auto or accelerator=cpu"
-        )
     if config.share_embeddings == "all" and data.source_vocabulary != data.target_vocabulary:
         raise ConfigError(
             "share_embeddings=all needs one dictionary for both languages, but these data have "
             "two: use share_embeddings=decoder, or data with a joined dictionary"
         )
     return TranslationTask(config, len(data.source_vocabulary), len(data.target_vocabulary))
+
+
+def _translation_phases(config: TranslationConfig) -> tuple[Phase, ...]:
+    from .module import Phase
+
+    every = config.check_every
+    return (
+        Phase("", config.max_steps, every, config.validate_every or every, config.average_last),
+    )
+
+
+def _translation_tokens(config: TranslationConfig) -> float:
+    return config.max_steps * config.accumulate * config.max_tokens
 
 
 def _translation_cost(config: TranslationConfig) -> CostReport:
@@ -90,9 +98,11 @@ TASKS: dict[str, TaskEntry] = {
         config=TranslationConfig,
         data=_translation_data,
         build=_translation,
+        phases=_translation_phases,
         sites=TRANSLATION_SITES,
         metric="bleu",
         measure=_translation_cost,
+        training_items=_translation_tokens,
         unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator", "validate_every"}),
     )
 }

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-import lightning
 import torch
 from torch import Tensor
 
@@ -20,6 +18,7 @@ from ..models.translator import Translator
 from .cost import CostReport, cost_report
 from .errors import Diverged
 from .metrics.translation import translation_scores
+from .module import Evaluation, TaskModule
 from .schedules import schedule_factor
 from .side_by_side import side_by_side
 from .translation_config import TranslationConfig
@@ -28,24 +27,7 @@ COST_TOKENS = 50
 """Tokens on each side at which costs are counted, as the published GFLOPs are."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of one split, all from one set of weights.
-
-    Attributes:
-        metrics: by fixed name.
-        signatures: how each was computed.
-        items: number of evaluated items.
-        predictions: what the model said, in the order of the split.
-    """
-
-    metrics: dict[str, float]
-    signatures: dict[str, str] = field(default_factory=dict)
-    items: int = 0
-    predictions: list[str] = field(default_factory=list)
-
-
-class TranslationTask(lightning.LightningModule):
+class TranslationTask(TaskModule):
     """Trains on ``TranslationBatch`` and translates whole splits.
 
     Args:
@@ -171,7 +153,7 @@ class TranslationTask(lightning.LightningModule):
         hypotheses = [data.decode(said[line]) for line in order]
         hypothesis_tokens = [data.decode_tokens(said[line]) for line in order]
         metrics, signatures = translation_scores(hypotheses, references, hypothesis_tokens, tokens)
-        return Evaluation(metrics, signatures, len(references), hypotheses)
+        return Evaluation({**metrics}, signatures, len(references), hypotheses)
 
 
 def measure(config: TranslationConfig) -> CostReport:

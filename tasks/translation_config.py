@@ -10,14 +10,15 @@ from pydantic import Field, field_validator, model_validator
 from ..datamodules.translation_config import TranslationDataConfig
 from ..models.attention import SpecError, build_attention, parse_spec
 from ..models.translator import TRANSLATOR_SITES, TranslatorConfig
+from .training_config import TrainingConfig
 
 
-class TranslationConfig(TranslationDataConfig):
+class TranslationConfig(TrainingConfig, TranslationDataConfig):
     """Data, model, optimisation and decoding; the defaults are Transformer-Base on WMT14.
 
     "Attention Is All You Need" (Vaswani et al. 2017), sections 3 and 5, with the relative
     positions of Zhu et al. (ICCV 2019), who take over its hyper-parameters. Data settings are
-    those of ``TranslationDataConfig``.
+    those of ``TranslationDataConfig``, those of the trainer and the machine ``TrainingConfig``'s.
     """
 
     # Sites: one attention spec each.
@@ -54,10 +55,7 @@ class TranslationConfig(TranslationDataConfig):
     adam_beta2: float = Field(0.98, ge=0, lt=1)
     adam_epsilon: float = Field(1e-9, gt=0)
     weight_decay: float = Field(0.0, ge=0)
-    clip_norm: float = Field(0.0, ge=0, description="largest gradient norm; 0 does not clip")
-    accumulate: int = Field(1, ge=1, description="batches an update")
     label_smoothing: float = Field(0.1, ge=0, lt=1)
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
 
     # Checkpoints: the last five are averaged (section 6.1 of the paper, base model).
     check_every: int = Field(1500, ge=1, description="updates between checkpoints")
@@ -75,10 +73,6 @@ class TranslationConfig(TranslationDataConfig):
     max_length_ratio: float = Field(1.0, ge=0, description="longest output = this * source …")
     max_length_extra: int = Field(50, ge=0, description="… + this, in tokens")
 
-    # The machine; can't change what is computed except in the last bits.
-    threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"] = "auto"
-
     @field_validator("encoder_self", "decoder_self", "cross")
     @classmethod
     def _canonical(cls, spec: str) -> str:
@@ -89,10 +83,6 @@ class TranslationConfig(TranslationDataConfig):
         if self.max_length_ratio == 0 and self.max_length_extra == 0:
             raise ValueError(
                 "max_length_ratio=0 and max_length_extra=0 leave no room for an output; raise one"
-            )
-        if self.precision == "16-mixed" and self.accelerator == "cpu":
-            raise ValueError(
-                "precision=16-mixed needs a GPU; with accelerator=cpu choose bf16-mixed or 32-true"
             )
         return self
 

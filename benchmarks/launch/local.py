@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ...datamodules.errors import DataError
 from ...results import Only, RunRecord, Store, StoreError
+from ...tasks.errors import ConfigError
 from ..cell import Cell
 from ..errors import Interrupted, UsageError
 from ..events import Emit, Event, Finished, Note, Skipped, Started, Stopped
@@ -62,7 +63,7 @@ def run_jobs(
     reason; `killed`: worker processes that didn't come to their end.
 
     Raises:
-        DataError, StoreError: see `run_cell`.
+        ConfigError, DataError, StoreError: see `run_cell`.
         UsageError: what a worker process said before it stopped.
         Interrupted: all workers have stopped; finished cells are kept.
     """
@@ -138,7 +139,8 @@ def _holder(options: RunOptions) -> str:
 def _finished(record: RunRecord, cell: Cell, worker: int) -> Finished:
     metric = cell.entry.metric
     value = record.metrics.get(metric)
-    text = record.reason or (f"{metric} {value:.2f}" if value is not None else "")
+    shown = f"n/a: {record.notes.get(metric, '')}" if value is None else f"{value:.2f}"
+    text = record.reason or (f"{metric} {shown}" if metric in record.metrics else "")
     return Finished(worker, cell.name, record.status, text, record.seconds.get("total", 0.0))
 
 
@@ -231,7 +233,7 @@ def _work(jobs: list[Job], out: Path, options: RunOptions, events: Connection) -
             _run_here(jobs, Store(out), options, emit)
         except Interrupted:
             sys.exit(130)
-        except (DataError, StoreError) as error:
+        except (ConfigError, DataError, StoreError) as error:
             events.send(Stopped(str(error)))
 
 

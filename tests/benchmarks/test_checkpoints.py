@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnbench.benchmarks.checkpoints import Checkpoints, WholeFiles, newest_step
+from attnbench.benchmarks.checkpoints import Checkpoints, WholeFiles, step_of
 from attnbench.results import StoreError
 
 
@@ -22,8 +22,8 @@ def checkpoints(tmp_path: Path) -> Checkpoints:
 def test_the_newest_stay_and_the_last_are_in_order(checkpoints: Checkpoints) -> None:
     checkpoints.thin_out()
     assert checkpoints.all() == [checkpoints.path(step) for step in (20, 30, 40)]
-    assert checkpoints.last(2) == [checkpoints.path(step) for step in (30, 40)]
-    assert newest_step(checkpoints.folder.parent) == 40
+    fewer = Checkpoints(checkpoints.folder, keep=2)
+    assert [step_of(path) for path in fewer.last()] == [30, 40]
     checkpoints.remove()
     assert not checkpoints.folder.parent.exists()
 
@@ -45,7 +45,7 @@ def test_damaged_files_are_passed_over(checkpoints: Checkpoints, content: bytes)
 
 def test_no_checkpoint_is_no_error(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path / "none", keep=1).newest_readable() == (None, [])
-    assert newest_step(tmp_path / "none") is None
+    assert not Checkpoints(tmp_path / "none").any()
 
 
 def test_checkpoints_of_other_data_are_told_apart_and_kept(

@@ -7,6 +7,8 @@ import pytest
 from safetensors.torch import load_file
 
 from attnbench.benchmarks.cli import main
+from attnbench.datamodules.batch import TranslationBatch
+from attnbench.tasks.translation import TranslationTask
 from tests.benchmarks.tiny import ROWS, cell_folder, command, records, write_grid
 
 
@@ -14,9 +16,9 @@ def run(grid: Path, out: Path, root: Path, *more: str) -> int:
     return main(command("run", grid, out, "--root", str(root), *more))
 
 
-def table(grid: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, dict]:
+def table(grid: Path, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, dict]:
     capsys.readouterr()
-    assert main(command("table", grid, out, "--format", "json")) == 0
+    assert main(command("table", grid, out, "--format", "json", *more)) == 0
     return {row["row"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
 
 
@@ -61,10 +63,21 @@ def test_a_grid_becomes_records_and_a_table(
 
 
 def test_a_failed_and_a_diverged_and_a_refused_row_leave_the_rest_alone(
-    tmp_path: Path, demo_root: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    demo_root: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    translate = TranslationTask.translate
+
+    def broken(task: TranslationTask, batch: TranslationBatch) -> list[list[int]]:
+        if task.config.beam == 3:
+            raise RuntimeError("a defect of the suite\nin two lines")
+        return translate(task, batch)
+
+    monkeypatch.setattr(TranslationTask, "translate", broken)
     rows = [
-        {"row": "no such device", "set": {"accelerator": "tpu"}},
+        {"row": "breaks", "set": {"beam": 3}},
         {"row": "too fast", "set": {"learning_rate": 1e30}},
         {"row": "sees the future", "set": {"decoder_self": "nsa"}},
         ROWS[1],
@@ -73,15 +86,15 @@ def test_a_failed_and_a_diverged_and_a_refused_row_leave_the_rest_alone(
     assert run(grid, out, demo_root) == 1
     found = records(out)
     assert {row: record.status for (row, _), record in found.items()} == {
-        "no such device": "failed",
+        "breaks": "failed",
         "too fast": "diverged",
         "sees the future": "refused",
         "1111": "done",
     }
-    assert "\n" not in found["no such device", 0].reason
+    assert found["breaks", 0].reason == "RuntimeError: a defect of the suite"
     assert "nan" in found["too fast", 0].reason
     assert "decoder_self" in found["sees the future", 0].reason
-    assert "Traceback" in (cell_folder(out, "no such device") / "run.log").read_text()
+    assert "Traceback" in (cell_folder(out, "breaks") / "run.log").read_text()
     assert not (cell_folder(out, "too fast") / "checkpoints").exists()
 
     shown = table(grid, out, capsys)
@@ -94,7 +107,7 @@ def test_a_failed_and_a_diverged_and_a_refused_row_leave_the_rest_alone(
 def test_only_says_which_cells_run_again(
     tmp_path: Path, demo_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [{"row": "bad", "set": {"accelerator": "tpu"}}, ROWS[0]]
+    rows = [{"row": "bad", "set": {"learning_rate": 1e30}}, ROWS[0]]
     grid, out = write_grid(tmp_path, rows, max_steps=4), tmp_path / "out"
 
     def times() -> dict[str, object]:
@@ -126,7 +139,7 @@ def test_other_settings_run_anew_and_the_old_record_is_kept_aside(
     aside = folder / f"record.{old.config_hash}.json"
     assert aside.read_bytes() == old.to_json()
     assert (folder / f"weights.{old.config_hash}.safetensors").exists()
-    assert table(grid, out, capsys)["w/o"]["n"] == 1
+    assert table(grid, out, capsys, "--set", "max_steps=8")["w/o"]["n"] == 1
 
 
 def test_where_files_lie_and_threads_do_not_change_the_hash(

@@ -25,6 +25,8 @@ from attnbench.tasks.translation_config import TranslationConfig
         ),
         ({"length_alpha": float("nan")}, ["length_alpha=nan", "finite"]),
         ({"clip_norm": float("inf")}, ["clip_norm=inf", "finite"]),
+        ({"precision": "16-mixed", "accelerator": "cpu"}, ["precision=16-mixed", "bf16-mixed"]),
+        ({"accelerator": "tpu"}, ["accelerator='tpu'", "'cpu'"]),
         ({"accelerator": "abacus"}, ["accelerator='abacus'", "'cpu'"]),
         ({"max_length_ratio": 0, "max_length_extra": 0}, ["max_length_ratio=0", "raise one"]),
         ({"max_steps": 10**10}, ["max_steps=10000000000", "1000000000"]),

@@ -130,6 +130,8 @@ def test_one_embedding_needs_one_dictionary(tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_an_accelerator_that_is_not_there(data):
+def test_an_accelerator_that_is_not_there():
     with pytest.raises(ConfigError, match="accelerator=cuda, but this machine"):
-        _task(data, accelerator="cuda")
+        resolve(TranslationConfig, {**TINY, "accelerator": "cuda"}).check_machine()
+    with pytest.raises(ConfigError, match="precision=16-mixed needs a GPU and this machine"):
+        resolve(TranslationConfig, {**TINY, "precision": "16-mixed"}).check_machine()

@@ -1,0 +1,54 @@
+"""What a cell needs before it can train: its data read, its module built; nothing is written."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import lightning
+import torch
+
+from ..tasks.module import DataCardLike, TaskModule
+from .cell import Cell
+from .runlog import away_from_the_terminal
+
+
+@dataclass
+class Prepared:
+    """A cell that can train.
+
+    `data` is the task's data module (a `TaskData` and a LightningDataModule); `said` is what
+    libraries had to say meanwhile; `seconds` what it took.
+    """
+
+    data: Any
+    card: DataCardLike
+    fingerprint: dict[str, str]
+    module: TaskModule
+    seconds: float
+    said: list[str] = field(default_factory=list)
+
+
+def prepare(cell: Cell) -> Prepared:
+    """Read all data of a cell, also those that only its evaluation needs, and build its module.
+
+    Raises:
+        DataError: data that can't be read or used.
+        ConfigError: settings that these data or this machine can't do.
+    """
+    begin = time.monotonic()
+    said: list[str] = []
+    with away_from_the_terminal(said.append):
+        config: Any = cell.config
+        config.check_machine()
+        if config.threads:
+            torch.set_num_threads(config.threads)
+        data: Any = cell.entry.data(config)
+        card, fingerprint = data.card(), data.fingerprint()
+        data.train_dataloader()
+        data.val_dataloader()
+        data.predict_dataloader("test")
+        lightning.seed_everything(cell.seed, verbose=False)
+        module = cell.entry.build(config, data)
+    return Prepared(data, card, fingerprint, module, time.monotonic() - begin, said)

@@ -1,0 +1,120 @@
+"""What the runner asks of every task: phases of training, final weights, an evaluation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import lightning
+from torch import Tensor
+
+from .averaging import average_checkpoints
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of training with one objective; a second one begins with the first one's weights.
+
+    Attributes:
+        name: for records and checkpoints; empty where a task has only one phase.
+        max_steps: its updates.
+        check_every: updates between its checkpoints.
+        validate_every: updates between its validations.
+        keep: how many of its checkpoints are kept, for ``TaskModule.final_weights``.
+    """
+
+    name: str
+    max_steps: int
+    check_every: int
+    validate_every: int
+    keep: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of one split, all from one set of weights.
+
+    Attributes:
+        metrics: by fixed name; None where a metric can't be had here.
+        signatures: how each was computed.
+        items: number of evaluated items.
+        predictions: what the model said, in the order of the split.
+        as_json: predictions are written as one JSON list, not as lines of text.
+        reasons: why a metric is None, by its name, e.g. "no Java".
+    """
+
+    metrics: dict[str, float | None]
+    signatures: dict[str, str] = field(default_factory=dict)
+    items: int = 0
+    predictions: list[Any] = field(default_factory=list)
+    as_json: bool = False
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def file(self) -> tuple[str, str]:
+        """Name and content of the file of predictions."""
+        if self.as_json:
+            return "predictions.json", json.dumps(self.predictions, ensure_ascii=False) + "\n"
+        return "predictions.txt", "".join(f"{line}\n" for line in self.predictions)
+
+
+class DataCardLike(Protocol):
+    """A description of the data that can be printed and stored."""
+
+    def render(self) -> str:
+        """As plain text."""
+        ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """As plain values."""
+        ...
+
+
+class TaskData(Protocol):
+    """What the runner asks of a data module; each method raises DataError for data it can't use."""
+
+    def card(self) -> DataCardLike:
+        """Read what a run uses and describe it."""
+        ...
+
+    def fingerprint(self) -> dict[str, str]:
+        """Hashes of everything that a result depends on, by file or part."""
+        ...
+
+    def training_fingerprint(self) -> dict[str, str]:
+        """The part of the hashes that training depends on."""
+        ...
+
+    def train_dataloader(self) -> Any:
+        """The training batches."""
+        ...
+
+    def val_dataloader(self) -> Any:
+        """The validation batches."""
+        ...
+
+    def predict_dataloader(self, split: str = "test") -> Any:
+        """A split's batches for evaluation."""
+        ...
+
+
+class TaskModule(lightning.LightningModule):
+    """A LightningModule that the runner can train phase by phase, and evaluate."""
+
+    def begin_phase(self, phase: Phase, data: Any) -> None:
+        """Get ready for a phase, before its training begins or goes on."""
+
+    def final_weights(self, checkpoints: Sequence[Path]) -> tuple[dict[str, Tensor], str]:
+        """The weights that a phase ends with, and a sentence on how they came about.
+
+        Args:
+            checkpoints: those of the phase that are kept and can be read, oldest first.
+        """
+        names = ", ".join(path.name for path in checkpoints)
+        return average_checkpoints(checkpoints), f"averaged {names}"
+
+    def evaluate(self, data: Any, split: str = "test") -> Evaluation:
+        """Score a split."""
+        raise NotImplementedError
