@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +36,17 @@ def begin_record(cell: Cell, command: str) -> dict[str, Any]:
 def finish_record(store: Store, cell: Cell, begun: dict[str, Any], **outcome: Any) -> RunRecord:
     """Store the record of a run that came to an end, good or bad, and return it."""
     record = RunRecord.model_validate({**begun, **outcome, "finished": now()})
-    make_room(store, cell, failed=record.status != "done")
+    make_room(store, cell)
     store.write(record, replace=True)
     return record
 
 
-def make_room(store: Store, cell: Cell, *, failed: bool = False) -> Path | None:
-    """Set the results of a done run aside if they are other settings', or if the new run failed.
+def make_room(store: Store, cell: Cell) -> Path | None:
+    """Set the results of a done run aside, whatever comes in their place: nothing done is lost.
 
-    Its record, weights and predictions get the hash of its settings into their names; tables
-    don't read them there. Gives the record's new path, None where there was nothing to keep.
+    Its record, weights and predictions get the hash of its settings into their names, and a
+    number where that name is taken; tables don't read them there. Gives the record's new path,
+    None where there was nothing to keep.
     """
     try:
         old = store.read(cell.grid, cell.dataset, cell.preset, cell.row, cell.seed)
@@ -51,18 +54,29 @@ def make_room(store: Store, cell: Cell, *, failed: bool = False) -> Path | None:
         return None  # a record that can't be read is set aside when the new one is written
     if old is None or old.status != "done":
         return None
-    if old.config_hash == cell.config_hash and not failed:
-        return None
-    folder = store.path(cell).parent
-    for path in (*(folder / name for name in (WEIGHTS, *PREDICTIONS)), store.path(cell)):
+    folder, record = store.path(cell).parent, store.path(cell)
+    files = [*(folder / name for name in (WEIGHTS, *PREDICTIONS)), record]  # the record last
+    mark = next(mark for mark in _marks(old.config_hash) if not _taken(files, mark))
+    for path in files:
         if path.exists():
-            path.replace(set_aside_as(path, old.config_hash))
-    return set_aside_as(store.path(cell), old.config_hash)
+            path.replace(set_aside_as(path, mark))
+    return set_aside_as(record, mark)
 
 
-def set_aside_as(path: Path, config_hash: str) -> Path:
-    """`record.json` -> `record.<hash>.json`."""
-    return path.with_name(f"{path.stem}.{config_hash}{path.suffix}")
+def set_aside_as(path: Path, mark: str) -> Path:
+    """`record.json` -> `record.<mark>.json`."""
+    return path.with_name(f"{path.stem}.{mark}{path.suffix}")
+
+
+def _marks(config_hash: str) -> Iterator[str]:
+    """The hash, then the hash with 2, 3, ..."""
+    yield config_hash
+    for number in itertools.count(2):
+        yield f"{config_hash}-{number}"
+
+
+def _taken(files: Sequence[Path], mark: str) -> bool:
+    return any(set_aside_as(path, mark).exists() for path in files)
 
 
 def now() -> datetime.datetime:

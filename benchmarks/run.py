@@ -84,9 +84,8 @@ def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRe
             _raise_if_disk_full(error, folder)
             log.write(traceback.format_exc())
             outcome = {"status": "failed", "reason": one_line(error)}
-        kept = make_room(store, cell, failed=outcome["status"] != "done")
-        if kept is not None:
-            log.write(f"the finished record is kept as {kept.name}")
+        kept = run.make_room()
+        if kept is not None and outcome["status"] != "done":
             emit(Note(f"{cell.name}: the finished record is kept as {kept}"))
         record = finish_record(store, cell, begun, **outcome)
         if record.status == "done" and not options.keep_checkpoints:
@@ -204,8 +203,15 @@ class _Run:
         module.load_state_dict(weights)
         self.log.write(how)
 
+    def make_room(self) -> Path | None:
+        """Set the results of an earlier run aside, and say so in the log."""
+        kept = make_room(self.store, self.cell)
+        if kept is not None:
+            self.log.write(f"the record of the run before is kept as {kept.name}")
+        return kept
+
     def _save_outputs(self, module: nn.Module, evaluation: Evaluation) -> None:
-        make_room(self.store, self.cell)
+        self.make_room()
         tensors = {name: value.detach().cpu().contiguous() for name, value in _named(module)}
         metadata = {"config_hash": self.cell.config_hash}  # one key: several come in any order
         write_atomically(self.folder / WEIGHTS, safetensors.torch.save(tensors, metadata))

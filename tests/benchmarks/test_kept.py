@@ -7,6 +7,7 @@ import pytest
 
 from attnbench.benchmarks.cli import main
 from attnbench.results import Store
+from attnbench.tasks.translation import TranslationTask
 
 TRAIN = [
     "train", "translation", "--data", "demo", "dim=16", "heads=2", "ffn_dim=16", "subword=none",
@@ -44,6 +45,30 @@ def test_a_done_record_outlives_a_failing_rerun(root: Path, tmp_path: Path) -> N
     (folder,) = {path.parent for path in out.glob("**/record.json")}
     kept = [path for path in folder.glob("record.*.json") if done.config_hash in path.name]
     assert kept and '"done"' in kept[0].read_text()
+
+
+def test_no_done_record_is_ever_replaced(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    out = tmp_path / "out"
+    done: list[bytes] = []
+    for kind in ("done", "done", "failed", "done", "failed", "failed"):
+        with monkeypatch.context() as patch:
+            if kind == "failed":
+                patch.setattr(TranslationTask, "evaluate", broken)
+            assert _train(root, out, "--again") == (0 if kind == "done" else 1)
+        (present,) = Store(out).records()
+        assert present.status == kind
+        if kind == "done":
+            done.append(present.to_json())
+    folder = Store(out).path(present).parent
+    kept = [path.read_bytes() for path in folder.glob("record.*.json")]
+    assert len(kept) == len(done) == 3 and set(kept) == set(done)
+    assert len(list(folder.glob("weights.*.safetensors"))) == 3
+    assert len(list(folder.glob("predictions.*.txt"))) == 3
 
 
 def test_dictionaries_of_two_languages_are_not_tied_silently(
