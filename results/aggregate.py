@@ -16,7 +16,7 @@ WORDS = {"failed": "failed", "diverged": "diverged", "refused": "n/a"}
 
 _RECORD_FIELDS = ("parameters", "macs", "macs_executed")
 _OWN_TO_A_RUN = ("seed", "root", "out")
-_LONGEST_REASON = 200
+_LONGEST_REASON = 400
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class TableRow:
 
 
 def brief(text: str) -> str:
-    """`text` on one line, at most 200 characters."""
+    """`text` on one line, at most 400 characters."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 1] + "…"
 

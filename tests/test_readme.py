@@ -1,5 +1,7 @@
 """The README's commands are found, marked and run as tests/run_readme.py promises."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,37 @@ def test_every_attnbench_command_of_the_readme_exists() -> None:
         with pytest.raises(SystemExit) as stop:
             raise SystemExit(attnbench([name, "--help"]))
         assert stop.value.code in (0, None), name
+
+
+def shown_commands(name: str) -> list[list[str]]:
+    """The words of the README's commands `attnbench NAME …` that are run in CI."""
+    commands = [c for block in blocks(README) if block.skip is None for c in block.commands]
+    return [shlex.split(c)[1:] for c in commands if c.startswith(f"attnbench {name} ")]
+
+
+def test_the_folders_that_the_readme_makes_are_never_committed() -> None:
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    words = [word for name in ("data", "run", "train") for c in shown_commands(name) for word in c]
+    folders = {
+        word
+        for option, word in zip(words, words[1:], strict=False)
+        if option in ("--root", "--out")
+    }
+    assert folders and {f"{folder}/" for folder in folders} <= set(ignored)
+
+
+def test_what_the_readme_trains_learns_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from attnbench.benchmarks.cli import main as attnbench
+
+    monkeypatch.chdir(tmp_path)
+    (demo,) = [c for c in shown_commands("data") if c[1] == "demo" and c[2] == "translation"]
+    assert attnbench(demo) == 0
+    for words in shown_commands("train"):
+        assert attnbench(words) == 0
+        bleu = re.search(r"^bleu (\d+\.\d+)$", capsys.readouterr().out, re.MULTILINE)
+        assert bleu and float(bleu[1]) > 10
 
 
 def test_blocks_are_found_with_their_line_and_reason() -> None:
