@@ -37,7 +37,6 @@ class Boxes(Geometry):
         self.valid_BN = valid_BN
         self.queries = self.keys = boxes_BN4.shape[1]
         self._log_ratios: Tensor | None = None
-        self._encodings: dict[tuple[int, float], Tensor] = {}
 
     def log_ratios(self) -> Tensor:
         """Relation of box j to box i, (B, N, N, 4), computed once for all layers.
@@ -63,7 +62,7 @@ class Boxes(Geometry):
         side_BN2 = torch.maximum(high_BN2 - low_BN2, SMALLEST_SIDE * self._extent_B12())
         distance_BNN2 = (centre_BN2[:, :, None] - centre_BN2[:, None]).abs()
         near_BNN2 = (distance_BNN2 / side_BN2[:, :, None]).clamp_min(SMALLEST_DISTANCE)
-        # The log of a quotient, not a difference of logs: ``encoding`` magnifies the rounding.
+        # The log of a quotient, not a difference of logs: ``encode_ratios`` magnifies the rounding.
         sides_BNN2 = side_BN2[:, :, None] / side_BN2[:, None]
         ratios_BNN4 = torch.cat([near_BNN2, sides_BNN2], -1).log_()
         if self.valid_BN is not None:
@@ -83,20 +82,18 @@ class Boxes(Geometry):
         extent_B12 = high_BN2.amax(1, keepdim=True) - low_BN2.amin(1, keepdim=True)
         return torch.where(extent_B12 > 0, extent_B12, torch.ones_like(extent_B12))
 
-    def encoding(self, dim: int, wave: float) -> Tensor:
-        """Sinusoidal encoding of ``100 * log_ratios()``, (B, N, N, dim), once for all layers.
 
-        As "Relation Networks for Object Detection" (Hu et al., CVPR 2018, section 3.1) and the
-        Object Relation Transformer have it: dim / 8 wavelengths from 2 pi to wave x 2 pi for
-        each of the four numbers; all sines, then all cosines.
-        """
-        if (dim, wave) not in self._encodings:
-            ratios_BNN4 = 100 * self.log_ratios()
-            each = dim // 8
-            index = torch.arange(each, device=ratios_BNN4.device, dtype=ratios_BNN4.dtype)
-            angle = (ratios_BNN4[..., None] * wave ** (-index / each)).flatten(-2)
-            self._encodings[dim, wave] = torch.cat([angle.sin(), angle.cos()], -1)
-        return self._encodings[dim, wave]
+def encode_ratios(ratios: Tensor, dim: int, wave: float) -> Tensor:
+    """Sinusoidal encoding of 100 times the log-ratios (..., 4): (..., dim).
+
+    As "Relation Networks for Object Detection" (Hu et al., CVPR 2018, section 3.1) and the Object
+    Relation Transformer have it: dim / 8 wavelengths from 2 pi to wave x 2 pi for each of the
+    four numbers; all sines, then all cosines.
+    """
+    each = dim // 8
+    index = torch.arange(each, device=ratios.device, dtype=ratios.dtype)
+    angle = (100 * ratios[..., None] * wave ** (-index / each)).flatten(-2)
+    return torch.cat([angle.sin(), angle.cos()], -1)
 
 
 class Grid2D(Geometry):

@@ -53,7 +53,7 @@ class _GeometricScores(Function):
     def forward(ctx: Any, ratios_BNN4: Tensor, weight_RG5: Tensor, asking_BNHG: Tensor) -> Tensor:
         ctx.save_for_backward(ratios_BNN4, weight_RG5, asking_BNHG)
         scores_BNHN = asking_BNHG.new_empty(*asking_BNHG.shape[:3], ratios_BNN4.shape[2])
-        for items in _parts(asking_BNHG):
+        for items in items_at_a_time(ratios_BNN4, weight_RG5.shape[1]):
             ratios_P5 = _with_one(ratios_BNN4[items], weight_RG5)
             for heads, weight_G5 in _shares(weight_RG5, asking_BNHG.shape[2]):
                 asking = asking_BNHG[items, :, heads].flatten(0, 1)
@@ -70,7 +70,7 @@ class _GeometricScores(Function):
         grad_weight_RG5 = torch.zeros_like(weight_RG5)
         grad_asking_BNHG = torch.empty_like(asking_BNHG)
         with no_autocast(asking_BNHG):
-            for items in _parts(asking_BNHG):
+            for items in items_at_a_time(ratios_BNN4, weight_RG5.shape[1]):
                 ratios_P5 = _with_one(ratios_BNN4[items], weight_RG5)
                 for share, (heads, weight_G5) in enumerate(
                     _shares(weight_RG5, asking_BNHG.shape[2])
@@ -86,10 +86,10 @@ class _GeometricScores(Function):
         return None, grad_weight_RG5, grad_asking_BNHG
 
 
-def _parts(asking_BNHG: Tensor) -> list[slice]:
-    """Slices of the batch whose embeddings are held together."""
-    batch, elements, _, width = asking_BNHG.shape
-    numbers = CPU_NUMBERS if asking_BNHG.device.type == "cpu" else GPU_NUMBERS
+def items_at_a_time(ratios_BNN4: Tensor, width: int) -> list[slice]:
+    """Slices of the batch, of as many items as may have ``width`` numbers a pair held together."""
+    batch, elements = ratios_BNN4.shape[:2]
+    numbers = CPU_NUMBERS if ratios_BNN4.device.type == "cpu" else GPU_NUMBERS
     size = max(1, numbers // max(1, elements**2 * width))
     return [slice(first, first + size) for first in range(0, batch, size)]
 

@@ -17,10 +17,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
-from .boxes import Boxes
-from .geometric import no_autocast
+from .boxes import Boxes, encode_ratios
+from .geometric import items_at_a_time, no_autocast
 from .regions import RegionAttention
 from .registry import register_attention
 from .traits import Traits
@@ -75,11 +78,46 @@ class RelationAttention(RegionAttention):
 
     def pair_scores(self, query_BQD: Tensor, boxes: Boxes) -> Tensor:
         """As in ``RegionAttention``: log of the gate, which half precision would blur."""
-        raw = self.features == "raw"
-        features = boxes.log_ratios() if raw else boxes.encoding(self.geometry_dim, self.wave)
+        ratios_BNN4 = boxes.log_ratios()
         with no_autocast(query_BQD):
             kind = torch.promote_types(self.gate.weight.dtype, torch.float32)
-            weight, bias = self.gate.weight.to(kind), self.gate.bias.to(kind)
-            gate_BNNH = nn.functional.linear(features.to(kind), weight, bias)
-            scores_BNNH = gate_BNNH.clamp_min(SMALLEST_GATE).log()
+            weight_HG, bias_H = self.gate.weight.to(kind), self.gate.bias.to(kind)
+            if self.features == "raw":
+                gate_BNNH = F.linear(ratios_BNN4.to(kind), weight_HG, bias_H)
+            else:
+                gate_BNNH = _EncodedLinear.apply(ratios_BNN4, weight_HG, bias_H, self.wave)
+            scores_BNNH = F.threshold(gate_BNNH, SMALLEST_GATE, SMALLEST_GATE).log()
         return scores_BNNH.permute(0, 3, 1, 2).to(query_BQD.dtype)
+
+
+class _EncodedLinear(Function):
+    """A linear map of the encodings, which are made for a few items at a time and never held."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, ratios_BNN4: Tensor, weight_HG: Tensor, bias_H: Tensor, wave: float
+    ) -> Tensor:
+        ctx.save_for_backward(ratios_BNN4, weight_HG)
+        ctx.wave = wave
+        gate_BNNH = weight_HG.new_empty(*ratios_BNN4.shape[:3], len(weight_HG))
+        for items in _EncodedLinear.parts(ratios_BNN4, weight_HG):
+            encoding = encode_ratios(ratios_BNN4[items], weight_HG.shape[1], wave)
+            gate_BNNH[items] = F.linear(encoding.to(weight_HG.dtype), weight_HG, bias_H)
+        return gate_BNNH
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_BNNH: Tensor) -> Any:  # type: ignore[override]
+        ratios_BNN4, weight_HG = ctx.saved_tensors
+        grad_HG = torch.zeros_like(weight_HG)
+        for items in _EncodedLinear.parts(ratios_BNN4, weight_HG):
+            encoding = encode_ratios(ratios_BNN4[items], weight_HG.shape[1], ctx.wave)
+            grad_HG.addmm_(
+                grad_BNNH[items].flatten(0, 2).T, encoding.flatten(0, 2).to(grad_HG.dtype)
+            )
+        return None, grad_HG, grad_BNNH.sum((0, 1, 2)), None
+
+    @staticmethod
+    def parts(ratios_BNN4: Tensor, weight_HG: Tensor) -> list[slice]:
+        """Slices of the batch."""
+        return items_at_a_time(ratios_BNN4, weight_HG.shape[1])

@@ -131,9 +131,12 @@ def test_scores_a_few_items_at_a_time(
             assert relative_error(one, other) < 1e-12
 
 
-def test_the_embedding_is_never_held_for_a_batch_or_a_head() -> None:
+@pytest.mark.parametrize(
+    "spec", ["gsa(query+key+content,geometry_dim=64,shared=false)", "relation"]
+)
+def test_the_embedding_is_never_held_for_a_batch_or_a_head(spec: str) -> None:
     """No tensor of forward or backward comes near (B, N, N, G), let alone times the heads."""
-    module = build_attention("gsa(query+key+content,geometry_dim=64,shared=false)", dim=32, heads=8)
+    module = build_attention(spec, dim=32, heads=8)
     x, boxes, _ = case(36)
     x = torch.randn(64, 36, 32, requires_grad=True)
     largest = 0
