@@ -46,7 +46,10 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (f"run {NMT_SELF} --launcher slurm", "no 'slurm', only local"),
         (f"run {NMT_SELF} --jobs 0", "argument --jobs: '0' must be a whole number from 1 on"),
         (f"plan {NMT_SELF} --gmacs nan", "argument --gmacs: 'nan' must be a number above 0"),
-        (f"run {NMT_SELF} --seeds -1", "argument --seeds: '-1' must be a whole number from 0 to 2^32 - 1"),
+        (
+            f"run {NMT_SELF} --seeds -1",
+            "argument --seeds: '-1' must be a whole number from 0 to 2^32 - 1",
+        ),
         (f"run {NMT_SELF} --rows 111", "no row '111'; did you mean 1111"),
         (f"run {NMT_SELF} --set dropout", "'dropout' is not key=value"),
         (f"run {NMT_SELF} --set beam=1 beam=2", "beam is set twice"),
