@@ -91,18 +91,18 @@ class Checkpoints:
         with contextlib.suppress(OSError):
             self.folder.parent.rmdir()
 
-    def belong_to(self, fingerprint: Mapping[str, str]) -> bool:
-        """Whether the checkpoints were trained on these data; remembered on the first call."""
-        file = self.folder / _DATA
-        known = None
+    def are_of(self, fingerprint: Mapping[str, str]) -> bool:
+        """Whether it is known that the checkpoints were trained on these data."""
         with contextlib.suppress(OSError, ValueError):
-            known = json.loads(file.read_text(encoding="utf-8"))
-        if known == dict(fingerprint):
-            return True
-        if self.any():
-            return False
-        write_atomically(file, json.dumps(dict(fingerprint), indent=1).encode("utf-8"))
-        return True
+            known = json.loads((self.folder / _DATA).read_text(encoding="utf-8"))
+            return known == dict(fingerprint)
+        return False
+
+    def belong_to(self, fingerprint: Mapping[str, str]) -> None:
+        """Remember which data the checkpoints to come are trained on."""
+        if not self.are_of(fingerprint):
+            content = json.dumps(dict(fingerprint), indent=1)
+            write_atomically(self.folder / _DATA, content.encode("utf-8"))
 
     def _steps(self) -> Iterator[tuple[int, Path]]:
         if self.folder.is_dir():

@@ -68,11 +68,18 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """The data of the first cell are read, before it begins."""
+
+    dataset: str
+
+
+@dataclass(frozen=True)
 class Stopped:
     """A worker can't go on at all: bad input, a full disk. `text` is the sentence."""
 
     text: str
 
 
-Event = Started | Advanced | Finished | Skipped | Note | Stopped
+Event = Started | Advanced | Finished | Skipped | Note | Reading | Stopped
 Emit = Callable[[Event], None]

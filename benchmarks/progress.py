@@ -9,7 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from .events import Advanced, Event, Finished, Note, Skipped, Started
+from .events import Advanced, Event, Finished, Note, Reading, Skipped, Started
 
 PLAIN_SECONDS = 20.0
 
@@ -154,6 +154,8 @@ class _Bars:
         """Bring the bars up to date."""
         left = estimate.seconds_left()
         text = "" if left is None else f"about {spoken(left)} left"
+        if isinstance(event, Reading):
+            text = f"reading {event.dataset}"
         self.progress.update(self._grid, completed=estimate.done, text=text)
         match event:
             case Started():

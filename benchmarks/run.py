@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,31 +35,48 @@ CHECKPOINTS = "checkpoints"
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+class OtherData(DataError):
+    """A cell was begun on other training data than it is given now."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """How cells are run, none of which changes a result.
 
     `command` is what the user typed, for the record. `worker` numbers the processes of one run;
-    with several GPUs it chooses one. `anew`: don't go on from a cell's checkpoints. `readable`:
-    the cells whose data could be read; filled by `run_cell`, by each process for itself.
+    with several GPUs it chooses one. `anew`: don't go on from a cell's checkpoints.
     """
 
     command: str = ""
     keep_checkpoints: bool = False
     worker: int = 0
     anew: bool = False
-    readable: set[str] = field(default_factory=set, compare=False)
 
 
-def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRecord:
+def prepare_first(cell: Cell, store: Store, options: RunOptions) -> Prepared:
+    """Prepare the first cell of a run, before anything is written.
+
+    If that isn't possible, it most likely isn't for the others either, so the run stops here.
+
+    Raises:
+        DataError, ConfigError: see `prepare`; or the cell was begun on other data.
+    """
+    ready = prepare(cell)
+    if not options.anew:
+        _check_begun_on(cell, _checkpoints(cell, store), ready)
+    return ready
+
+
+def run_cell(
+    cell: Cell, store: Store, options: RunOptions, emit: Emit, ready: Prepared | None = None
+) -> RunRecord:
     """Run `cell` and store its record, which is also returned.
 
     A run that fails or diverges, or a cell that can't be run at all, gets a record with the
-    reason. The caller holds the cell's lock.
+    reason. The caller holds the cell's lock. `ready` is the cell, if it is prepared already.
 
     Raises:
-        DataError, ConfigError: the cell's data can't be read or its settings don't suit them or
-            the machine, and no earlier cell could be prepared; else the cell has failed.
+        OtherData: the cell was begun on other training data.
         StoreError: a file can't be written, e.g. a full disk; that holds for other cells too.
         Interrupted: passed through; the next run goes on from the newest checkpoint.
     """
@@ -71,11 +88,11 @@ def run_cell(cell: Cell, store: Store, options: RunOptions, emit: Emit) -> RunRe
         log.write(f"cell {cell.name} of {cell.grid}, settings {cell.config_hash}")
         run = _Run(cell, store, options, emit, log)
         try:
-            outcome = run.execute()
-        except (ConfigError, DataError, StoreError) as error:
-            if isinstance(error, StoreError) or not options.readable:
-                log.write(f"stopped: {error}")
-                raise
+            outcome = run.execute(ready or prepare(cell))
+        except (OtherData, StoreError) as error:
+            log.write(f"stopped: {error}")
+            raise
+        except (ConfigError, DataError) as error:
             outcome = {"status": "failed", "reason": " ".join(str(error).split())}
         except Diverged as error:
             outcome = {"status": "diverged", "reason": str(error)}
@@ -103,17 +120,19 @@ class _Run:
         self.cell, self.store, self.options, self.emit, self.log = cell, store, options, emit, log
         self.config: Any = cell.config  # a TrainingConfig
         self.folder = store.path(cell).parent
-        self.checkpoints = Checkpoints(self.folder / CHECKPOINTS / cell.config_hash)
-
-    def execute(self) -> dict[str, Any]:
-        """Everything; gives the fields of a record that is done."""
+        self.checkpoints = _checkpoints(cell, store)
         self._say("preparing")
-        ready = prepare(self.cell)
+
+    def execute(self, ready: Prepared) -> dict[str, Any]:
+        """Everything; gives the fields of a record that is done."""
         for line in ready.said:
             self.log.write(line)
         self.log.write(ready.card.render())
-        self._check_checkpoints(ready.data.training_fingerprint())
-        self.options.readable.add(self.cell.name)
+        if self.options.anew and self.checkpoints.any():
+            self.log.write("starting anew, without the checkpoints that lay here")
+            self.checkpoints.remove()
+        _check_begun_on(self.cell, self.checkpoints, ready)
+        self.checkpoints.belong_to(ready.data.training_fingerprint())
         phases = self.cell.entry.phases(self.config)
         device = self._trainer(phases[0]).strategy.root_device
         reset_peak(device)
@@ -148,17 +167,6 @@ class _Run:
     def _say(self, doing: str) -> None:
         self.log.write(doing)
         self.emit(Advanced(worker=self.options.worker, cell=self.cell.name, phase=doing))
-
-    def _check_checkpoints(self, training: Mapping[str, str]) -> None:
-        """Make sure that the checkpoints here may be gone on from."""
-        if self.options.anew and self.checkpoints.any():
-            self.log.write("starting anew, without the checkpoints that lay here")
-            self.checkpoints.remove()
-        if not self.checkpoints.belong_to(training):
-            raise DataError(
-                f"{self.cell.name} was begun on other training data: give the --root it was begun "
-                "with, or start anew with --only all (--again for train)"
-            )
 
     def _train(self, ready: Prepared, phase: Phase) -> float:
         """Train a phase, or go on with it, to its final weights; gives the seconds it took."""
@@ -217,6 +225,19 @@ class _Run:
         write_atomically(self.folder / WEIGHTS, safetensors.torch.save(tensors, metadata))
         name, text = evaluation.file()
         write_atomically(self.folder / name, text.encode("utf-8", "replace"))
+
+
+def _checkpoints(cell: Cell, store: Store) -> Checkpoints:
+    return Checkpoints(store.path(cell).parent / CHECKPOINTS / cell.config_hash)
+
+
+def _check_begun_on(cell: Cell, checkpoints: Checkpoints, ready: Prepared) -> None:
+    """Raise OtherData if the checkpoints that lie here may not be gone on from."""
+    if checkpoints.any() and not checkpoints.are_of(ready.data.training_fingerprint()):
+        raise OtherData(
+            f"{cell.name} was begun on other training data: give the --root it was begun with, or "
+            "start anew with --only all (--again for train)"
+        )
 
 
 def _raise_if_disk_full(error: Exception, folder: Path) -> None:

@@ -17,14 +17,13 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from ...datamodules.errors import DataError
 from ...results import Only, RunRecord, Store, StoreError
-from ...tasks.errors import ConfigError
 from ..cell import Cell
 from ..errors import Interrupted, UsageError
-from ..events import Emit, Event, Finished, Note, Skipped, Started, Stopped
+from ..events import Emit, Event, Finished, Note, Reading, Skipped, Started, Stopped
 from ..lock import CellLock, held_by, is_locked
-from ..run import RunOptions, run_cell
+from ..prepare import Prepared
+from ..run import OtherData, RunOptions, prepare_first, run_cell
 from ..signals import interruptible
 
 Stamp = tuple[int, int] | None
@@ -62,45 +61,63 @@ def run_jobs(
     By status; and `running`: another run has it now; `left`: it has no new record for another
     reason; `killed`: worker processes that didn't come to their end.
 
+    The first cell that can be run is prepared before anything is written or said of any.
+
     Raises:
-        ConfigError, DataError, StoreError: see `run_cell`.
+        ConfigError, DataError: that cell can't be prepared; a later one has failed then.
+        OtherData, StoreError: see `run_cell`.
         UsageError: what a worker process said before it stopped.
         Interrupted: all workers have stopped; finished cells are kept.
     """
+    ready = _prepare_first(jobs, store, options, emit)
     if workers > 1 and len(jobs) > 1:
+        ready.clear()  # other processes can't have it
         counts = _run_in_processes(jobs, store, options, emit, min(workers, len(jobs)))
     else:
-        counts = _run_here(jobs, store, options, emit)
+        counts = _run_here(jobs, store, options, emit, ready)
     for job in jobs:
         if _stamp(store.path(job.cell)) == job.stamp:
             counts["running" if is_locked(store.path(job.cell).parent) else "left"] += 1
     return counts
 
 
-def _run_here(jobs: Sequence[Job], store: Store, options: RunOptions, emit: Emit) -> Counter[str]:
+def _prepare_first(
+    jobs: Sequence[Job], store: Store, options: RunOptions, emit: Emit
+) -> dict[int, Prepared]:
+    """The first cell that can be run now, prepared, by its job's number; empty if there is none."""
+    for job in jobs:
+        if job.cell.refusal is None and not is_locked(store.path(job.cell).parent):
+            emit(Reading(job.cell.dataset))
+            return {job.number: prepare_first(job.cell, store, options)}
+    return {}
+
+
+def _run_here(
+    jobs: Sequence[Job], store: Store, options: RunOptions, emit: Emit, ready: dict[int, Prepared]
+) -> Counter[str]:
     """Run the jobs one by one, at the end also those that other runs had and gave up."""
     counts: Counter[str] = Counter()
-    held: list[Job] = []
-    for job in jobs:
-        held += _run_one(job, len(jobs), store, options, emit, counts)
-    for job in held:
+
+    def run(job: Job) -> bool:
+        """Whether the job was dealt with; its preparation is let go, as it is large."""
+        record = _claim_and_run(job, len(jobs), store, options, emit, ready.pop(job.number, None))
+        if isinstance(record, RunRecord):
+            counts[record.status] += 1
+        return record != "running"
+
+    for job in [job for job in jobs if not run(job)]:
         if not is_locked(store.path(job.cell).parent):
-            _run_one(job, len(jobs), store, options, emit, counts)
+            run(job)
     return counts
 
 
-def _run_one(
-    job: Job, total: int, store: Store, options: RunOptions, emit: Emit, counts: Counter[str]
-) -> list[Job]:
-    """Run the job and count its status; gives it back if another process has it."""
-    record = _claim_and_run(job, total, store, options, emit)
-    if isinstance(record, RunRecord):
-        counts[record.status] += 1
-    return [job] if record == "running" else []
-
-
 def _claim_and_run(
-    job: Job, total: int, store: Store, options: RunOptions, emit: Emit
+    job: Job,
+    total: int,
+    store: Store,
+    options: RunOptions,
+    emit: Emit,
+    ready: Prepared | None = None,
 ) -> RunRecord | str | None:
     """The new record; `running` if another process has the cell, None if one has finished it."""
     cell, path = job.cell, store.path(job.cell)
@@ -122,7 +139,7 @@ def _claim_and_run(
             emit(Skipped(options.worker, cell.name, "done"))
             return None
         emit(Started(options.worker, job.number, total, cell.name))
-        record = run_cell(cell, store, options, emit)
+        record = run_cell(cell, store, options, emit, ready)
         emit(_finished(record, cell, options.worker))
         return record
     finally:
@@ -230,10 +247,10 @@ def _work(jobs: list[Job], out: Path, options: RunOptions, events: Connection) -
 
     with interruptible():
         try:
-            _run_here(jobs, Store(out), options, emit)
+            _run_here(jobs, Store(out), options, emit, {})
         except Interrupted:
             sys.exit(130)
-        except (ConfigError, DataError, StoreError) as error:
+        except (OtherData, StoreError) as error:
             events.send(Stopped(str(error)))
 
 

@@ -52,13 +52,13 @@ def test_checkpoints_of_other_data_are_told_apart_and_kept(
     tmp_path: Path, checkpoints: Checkpoints
 ) -> None:
     before = checkpoints.all()
-    assert not checkpoints.belong_to({"train.en": "abc"})  # made before it was known whose
+    assert not checkpoints.are_of({"train.en": "abc"})  # made before it was known whose
     assert checkpoints.all() == before
     own = Checkpoints(tmp_path / "own", keep=2)
-    assert own.belong_to({"train.en": "abc"})
+    own.belong_to({"train.en": "abc"})
     WholeFiles().save_checkpoint({}, own.path(10))
-    assert own.belong_to({"train.en": "abc"})
-    assert not own.belong_to({"train.en": "abd"})
+    assert own.are_of({"train.en": "abc"})
+    assert not own.are_of({"train.en": "abd"})
     assert own.all() == [own.path(10)]
 
 

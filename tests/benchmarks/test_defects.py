@@ -71,18 +71,42 @@ def test_weights_that_are_not_finite_are_no_result(tmp_path: Path, demo_root: Pa
     assert "finite" in records(out)["w/o", 0].reason
 
 
+@pytest.mark.parametrize("jobs", ["1", "3"])
 def test_bad_data_of_one_row_fail_that_row_alone(
-    tmp_path: Path, demo_root: Path, capsys: pytest.CaptureFixture[str]
+    jobs: str, tmp_path: Path, demo_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tight = {"row": "tight", "set": {"max_tokens": 2}}
     grid = write_grid(tmp_path, [ROWS[0], tight, ROWS[1]], max_steps=4)
-    assert run(grid, tmp_path / "out", demo_root) == 1
+    assert run(grid, tmp_path / "out", demo_root, "--jobs", jobs) == 1
     found = {row: record.status for (row, _), record in records(tmp_path / "out").items()}
     assert found == {"w/o": "done", "tight": "failed", "1111": "done"}
-    words = command("run", grid, tmp_path / "first", "--root", str(demo_root), "--rows", "tight")
-    capsys.readouterr()
-    assert main(words) == 2
-    assert "Traceback" not in capsys.readouterr().err and not records(tmp_path / "first")
+    words = command("run", grid, tmp_path / "first", "--root", str(demo_root), "--jobs", jobs)
+    assert "max_tokens=2" in refused([*words, "--rows", "tight"], capsys)
+    assert not list(tmp_path.glob("first/own"))
+
+
+@pytest.mark.parametrize("jobs", ["1", "3"])
+def test_a_wrong_root_is_said_once_and_leaves_nothing_behind(
+    jobs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path), tmp_path / "out"
+    words = command("run", grid, out, "--root", str(tmp_path / "none"), "--seeds", "0", "1")
+    assert "none does not exist" in refused([*words, "--jobs", jobs], capsys)
+    assert not out.exists()
+    assert main(command("status", grid, out)) == 0
+    assert "interrupted" not in capsys.readouterr().out
+
+
+def test_settings_that_this_machine_cannot_do_stop_the_run(
+    tmp_path: Path, demo_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if torch.cuda.is_available() or torch.backends.mps.is_available():
+        pytest.skip("this machine has a GPU")
+    grid, out = write_grid(tmp_path), tmp_path / "out"
+    words = command("run", grid, out, "--root", str(demo_root), "--set")
+    assert "precision=16-mixed needs a GPU" in refused([*words, "precision=16-mixed"], capsys)
+    assert "no such device" in refused([*words, "accelerator=cuda"], capsys)
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("place", ["row", "base", "preset"])
