@@ -13,6 +13,7 @@ from .cell import Cell, Choice, make_cells
 from .grid import Grid, Row
 
 GFLOPS = "GFLOPs"
+MILLIONS = "params_M"
 
 
 @dataclass(frozen=True)
@@ -58,21 +59,23 @@ def cost_table(costs: Sequence[RowCost]) -> Table:
     """For the terminal: one line a row."""
     table = Table(box=None, pad_edge=False)
     table.add_column("row")
-    for heading in ("params", "GFLOPs", "published", "diff", "executed"):
+    beside = {name for cost in costs for name in cost.published}
+    headings = ["params", *["published", "diff"] * (MILLIONS in beside)]
+    headings += ["GFLOPs", *["published", "diff"] * (GFLOPS in beside), "executed"]
+    for heading in headings:
         table.add_column(heading, justify="right")
     table.add_column("")
     for cost in costs:
-        printed = cost.published.get(GFLOPS)
-        difference = None if printed is None or cost.gflops is None else cost.gflops - printed
-        table.add_row(
-            cost.row,
-            "–" if cost.params is None else f"{cost.params / 1e6:.2f} M",
-            _number(cost.gflops, ".2f"),
-            _number(printed, ".1f"),
-            _number(difference, "+.2f"),
-            _number(None if cost.macs_executed is None else cost.macs_executed / 1e9, ".2f"),
-            f"n/a: {cost.reason}" if cost.reason else "",
-        )
+        millions = None if cost.params is None else cost.params / 1e6
+        executed = None if cost.macs_executed is None else cost.macs_executed / 1e9
+        cells = [_number(millions, ".2f", " M")]
+        if MILLIONS in beside:
+            cells += _compared(millions, cost.published.get(MILLIONS), " M")
+        cells.append(_number(cost.gflops, ".2f"))
+        if GFLOPS in beside:
+            cells += _compared(cost.gflops, cost.published.get(GFLOPS))
+        cells.append(_number(executed, ".2f"))
+        table.add_row(cost.row, *cells, f"n/a: {cost.reason}" if cost.reason else "")
     return table
 
 
@@ -99,5 +102,11 @@ def _published(grid: Grid, row: Row, published: Published) -> dict[str, float]:
     return {metric: value.value for metric, value in values.items()}
 
 
-def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
+def _compared(counted: float | None, printed: float | None, unit: str = "") -> list[str]:
+    """The published number and how far ours is from it."""
+    difference = None if printed is None or counted is None else counted - printed
+    return [_number(printed, ".1f", unit), _number(difference, "+.2f")]
+
+
+def _number(value: float | None, form: str, unit: str = "") -> str:
+    return "–" if value is None else f"{value:{form}}{unit}"

@@ -55,12 +55,19 @@ def make_room(store: Store, cell: Cell) -> Path | None:
     if old is None or old.status != "done":
         return None
     folder, record = store.path(cell).parent, store.path(cell)
-    files = [*(folder / name for name in (WEIGHTS, *PREDICTIONS)), record]  # the record last
+    earlier = folder.glob(weights_of("*"))
+    files = [*(folder / name for name in (WEIGHTS, *PREDICTIONS)), *earlier]
+    files.append(record)  # the last one to go
     mark = next(mark for mark in _marks(old.config_hash) if not _taken(files, mark))
     for path in files:
         if path.exists():
             path.replace(set_aside_as(path, mark))
     return set_aside_as(record, mark)
+
+
+def weights_of(phase: str) -> str:
+    """The file with the weights that an earlier phase of training ended with."""
+    return f"{phase}.{WEIGHTS}"
 
 
 def set_aside_as(path: Path, mark: str) -> Path:

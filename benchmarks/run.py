@@ -26,7 +26,7 @@ from .checkpoints import Checkpoints
 from .events import Advanced, Emit, Note
 from .peak import peak_bytes, reset_peak
 from .prepare import Prepared, prepare
-from .records import WEIGHTS, begin_record, finish_record, make_room
+from .records import WEIGHTS, begin_record, finish_record, make_room, weights_of
 from .runlog import RunLog, away_from_the_terminal, one_line
 from .training import device_name, make_trainer
 
@@ -218,13 +218,18 @@ class _Run:
             self.log.write(f"the record of the run before is kept as {kept.name}")
         return kept
 
-    def _save_outputs(self, module: nn.Module, evaluation: Evaluation) -> None:
+    def _save_outputs(self, module: TaskModule, evaluation: Evaluation) -> None:
         self.make_room()
-        tensors = {name: value.detach().cpu().contiguous() for name, value in _named(module)}
-        metadata = {"config_hash": self.cell.config_hash}  # one key: several come in any order
-        write_atomically(self.folder / WEIGHTS, safetensors.torch.save(tensors, metadata))
+        self._save_weights(WEIGHTS, dict(_named(module)))
+        for phase, weights in module.earlier_weights().items():
+            self._save_weights(weights_of(phase), weights)
         name, text = evaluation.file()
         write_atomically(self.folder / name, text.encode("utf-8", "replace"))
+
+    def _save_weights(self, name: str, weights: Mapping[str, Tensor]) -> None:
+        tensors = {key: value.detach().cpu().contiguous() for key, value in weights.items()}
+        metadata = {"config_hash": self.cell.config_hash}  # one key: several come in any order
+        write_atomically(self.folder / name, safetensors.torch.save(tensors, metadata))
 
 
 def _checkpoints(cell: Cell, store: Store) -> Checkpoints:

@@ -6,6 +6,27 @@ METRICS = {
     "bleu_tok_split": "bleu_tok with the hyphen inside words split off (a ##AT##-##AT## b) in "
     "hypothesis and reference, as older WMT14 numbers were counted; higher than bleu_tok",
     "chrf": "chrF2 by sacreBLEU: F score of character n-grams up to 6, recall weighed twice",
+    "cider_d": "CIDEr-D x 100 on PTB tokens, with document frequencies of the evaluated "
+    "references: what papers call CIDEr",
+    "cider": "CIDEr x 100 without clipping and length penalty, else as cider_d",
+    **{
+        f"bleu{n}": f"corpus BLEU of 1- to {n}-grams on PTB tokens, closest reference length"
+        for n in (1, 2, 3, 4)
+    },
+    "rouge_l": "ROUGE-L x 100 (beta 1.2) on PTB tokens, mean over images",
+    "meteor": "METEOR 1.5 x 100, by the reference Java program",
+    "spice": "SPICE x 100, by the reference Java program",
+    **{
+        f"{name}_c40": "by COCO's evaluation server, against 40 references an image; it takes "
+        "result files of images whose captions are not public"
+        for name in ("bleu1", "bleu2", "bleu3", "bleu4", "meteor", "rouge_l", "cider_d")
+    },
+    "xe_cider_d": "CIDEr-D of the weights that self-critical training began with",
+    "xe_bleu4": "BLEU-4 of the weights that self-critical training began with",
+    "position_accuracy": "demo images whose caption names both things and says truly how they lie "
+    "to each other",
+    "xe_position_accuracy": "position_accuracy of the weights that self-critical training began "
+    "with",
     "ppl": "perplexity: exp of the mean negative log-likelihood a target token, in nats",
     "loss": "mean training objective on the evaluated split",
     "gflops": "10^9 multiply-accumulates of the explicit path, as the papers count them",

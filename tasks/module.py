@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -114,6 +114,10 @@ class TaskModule(lightning.LightningModule):
         """
         names = ", ".join(path.name for path in checkpoints)
         return average_checkpoints(checkpoints), f"averaged {names}"
+
+    def earlier_weights(self) -> Mapping[str, Mapping[str, Tensor]]:
+        """Weights of earlier phases that are kept beside the final ones, by the phase's name."""
+        return {}
 
     def evaluate(self, data: Any, split: str = "test") -> Evaluation:
         """Score a split."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..models.attention import Site
+from .captioning_config import CAPTIONING_SITES, CaptioningConfig
 from .errors import ConfigError
 from .training_config import TrainingConfig
 from .translation_config import TRANSLATION_SITES, TranslationConfig
@@ -17,7 +18,9 @@ from .translation_config import TRANSLATION_SITES, TranslationConfig
 if TYPE_CHECKING:
     import lightning
 
+    from ..datamodules.captions import CaptionData
     from ..datamodules.translation import TranslationData
+    from .captioning import CaptioningTask
     from .cost import CostReport
     from .module import Phase, TaskModule
     from .translation import TranslationTask
@@ -91,6 +94,44 @@ def _translation_cost(config: TranslationConfig) -> CostReport:
     return measure(config)
 
 
+def _caption_data(config: CaptioningConfig) -> CaptionData:
+    from ..datamodules.captions import CaptionData
+
+    return CaptionData(config)
+
+
+def _captioning(config: CaptioningConfig, data: CaptionData) -> CaptioningTask:
+    from .captioning import CaptioningTask, check_boxes
+
+    task = CaptioningTask(config, data.feature_dim, len(data.vocabulary))
+    check_boxes(task, data)
+    return task
+
+
+def _captioning_phases(config: CaptioningConfig) -> tuple[Phase, ...]:
+    from .captioning import CROSS_ENTROPY, SELF_CRITICAL
+    from .module import Phase
+
+    every = config.check_every
+    rest = (every, config.validate_every or every, config.average_last)
+    phases = [Phase(CROSS_ENTROPY, config.xe_steps, *rest)]
+    if config.scst_steps:
+        phases.append(Phase(SELF_CRITICAL, config.scst_steps, *rest))
+    return tuple(phases)
+
+
+def _caption_tokens(config: CaptioningConfig) -> float:
+    from .captioning import training_tokens
+
+    return training_tokens(config)
+
+
+def _captioning_cost(config: CaptioningConfig) -> CostReport:
+    from .captioning import measure
+
+    return measure(config)
+
+
 TASKS: dict[str, TaskEntry] = {
     "translation": TaskEntry(
         name="translation",
@@ -104,5 +145,18 @@ TASKS: dict[str, TaskEntry] = {
         measure=_translation_cost,
         training_items=_translation_tokens,
         unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator", "validate_every"}),
-    )
+    ),
+    "captioning": TaskEntry(
+        name="captioning",
+        title="image captioning",
+        config=CaptioningConfig,
+        data=_caption_data,
+        build=_captioning,
+        phases=_captioning_phases,
+        sites=CAPTIONING_SITES,
+        metric="cider_d",
+        measure=_captioning_cost,
+        training_items=_caption_tokens,
+        unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator", "validate_every"}),
+    ),
 }

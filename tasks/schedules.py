@@ -19,6 +19,21 @@ def schedule_factor(
     return partial(function, warmup=max(warmup_steps, 1), last=max_steps)
 
 
+def ngsan_factor(step: int, *, epoch_steps: int) -> float:
+    """Factor of the peak learning rate at update ``step`` (from 0) in NG-SAN's first phase.
+
+    "Normalized and Geometry-Aware Self-Attention Network for Image Captioning" (Guo et al., CVPR
+    2020): min(t * 1e-4, 3e-4) in epoch t = 1, 2, …, halved every 3 epochs after the sixth, so at
+    first in epoch 7.
+
+    Args:
+        step: number of updates done.
+        epoch_steps: updates an epoch.
+    """
+    epoch = step // epoch_steps + 1
+    return min(epoch / 3, 1.0) * 0.5 ** max(0, -(-(epoch - 6) // 3))
+
+
 def _inverse_sqrt(step: int, *, warmup: int, last: int) -> float:
     update = step + 1
     return min(update / warmup, (warmup / update) ** 0.5)

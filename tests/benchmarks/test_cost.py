@@ -5,7 +5,7 @@ import json
 import pytest
 
 from attnbench.benchmarks.cli import main
-from attnbench.benchmarks.cost import GFLOPS
+from attnbench.benchmarks.cost import GFLOPS, MILLIONS
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,23 @@ def test_costs_as_a_table_and_of_chosen_rows(capsys: pytest.CaptureFixture[str])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[2:4]] == ["w/o", "0010"]
     assert "50 tokens a side" in lines[4]
+
+
+def test_captioners_have_the_published_numbers_of_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["cost", "ngsan/layers", "ngsan/geometry", "--json"]) == 0
+    costs = json.loads(capsys.readouterr().out)
+    assert [cost["grid"] for cost in costs] == ["ngsan/layers"] * 8 + ["ngsan/geometry"] * 5
+    for cost in costs:
+        printed = cost["published"][MILLIONS]
+        if cost["grid"] == "ngsan/layers":
+            assert round(cost["params"] / 1e6, 1) == printed, cost["row"]
+        assert abs(cost["params"] / 1e6 - printed) < 0.005 * printed, cost["row"]
+
+
+def test_published_parameters_stand_beside_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "ngsan/layers", "--rows", "SAN L=4"]) == 0
+    heading, row = capsys.readouterr().out.splitlines()[1:3]
+    assert heading.split()[:4] == ["row", "params", "published", "diff"]
+    assert row.split()[:6] == ["SAN", "L=4", "40.20", "M", "40.2", "M"]

@@ -14,6 +14,8 @@ from attnbench.results import Published
 from tests.benchmarks.tiny import PUBLISHED, ROWS, write_grid
 
 SHIPPED = sorted(shipped_grids())
+NOT_PRINTED = {"ngsan/which query+key": {"CIDEr-D", "SPICE"}}
+"""Numbers that are missing where the others of a row were read."""
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -43,7 +45,9 @@ def test_a_shipped_row_is_beside_the_number_of_its_own(name: str) -> None:
         values = Published.load().row(
             source.paper, source.table, source.dataset_split, row.published
         )
-        assert set(source.metrics.values()) <= set(values), row.row
+        lacking = set(source.metrics.values()) - set(values)
+        known = lacking <= NOT_PRINTED.get(f"{name} {row.row}", set())
+        assert known or (row.reference and values), f"{row.row} lacks {lacking}"
         assert row.row == row.published
 
 

@@ -1,0 +1,292 @@
+"""The captioning task: a ``Captioner`` trained with cross-entropy, then on its own CIDEr-D."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..datamodules.caption_batch import CaptionBatch
+from ..datamodules.captions import CaptionData
+from ..models.captioner import Captioner
+from ..models.decoding import LengthPenalty, beam_search
+from ..models.layers import projected_cross_entropy
+from .captioning_config import CaptioningConfig
+from .cost import CostReport, cost_report
+from .errors import ConfigError, Diverged
+from .metrics.captions import caption_scores
+from .metrics.positions import position_accuracy
+from .module import Evaluation, Phase, TaskModule
+from .schedules import ngsan_factor, schedule_factor
+from .scst import END, Rewards, image_of, self_critical_loss
+from .side_by_side import side_by_side
+
+CROSS_ENTROPY = "cross-entropy"
+SELF_CRITICAL = "self-critical"
+
+PUBLISHED_SYMBOLS = 9488
+"""Rows of the published models' output: 9,487 words of COCO and the end."""
+
+COST_REGIONS, COST_WORDS = 36, 17
+"""Regions and positions (16 words and the end) at which costs are counted."""
+
+FORWARD_AND_BACKWARD = 3
+"""Forward passes that a training step is worth."""
+
+
+class CaptioningTask(TaskModule):
+    """Trains on ``CaptionBatch`` in two phases and describes the images of whole splits.
+
+    Args:
+        config: all settings.
+        feature_dim: numbers of a region.
+        symbols: size of the vocabulary, the end included.
+    """
+
+    def __init__(self, config: CaptioningConfig, feature_dim: int, symbols: int) -> None:
+        super().__init__()
+        self.config = config
+        self.model = Captioner(config.captioner(feature_dim, symbols))
+        self.phase = CROSS_ENTROPY
+        self._rewards: Rewards | None = None
+        self._cross_entropy: dict[str, Tensor] | None = None
+
+    def begin_phase(self, phase: Phase, data: CaptionData) -> None:
+        """Choose the objective; the second phase keeps the weights that it begins with."""
+        self.phase = phase.name
+        self.train()  # a phase may follow an evaluation
+        if self.phase == SELF_CRITICAL:
+            self._rewards = Rewards.of(self.config, data)
+            weights = self.state_dict()
+            self._cross_entropy = {name: each.cpu().clone() for name, each in weights.items()}
+
+    def earlier_weights(self) -> dict[str, dict[str, Tensor]]:
+        """The weights at the end of cross-entropy training, where a second phase followed."""
+        return {} if self._cross_entropy is None else {CROSS_ENTROPY: self._cross_entropy}
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """Adam anew for each phase; parameters with ``lr_scale`` learn at that multiple."""
+        config = self.config
+        by_scale: dict[float, list[Tensor]] = {}
+        for parameter in self.model.parameters():
+            by_scale.setdefault(getattr(parameter, "lr_scale", 1.0), []).append(parameter)
+        xe = self.phase == CROSS_ENTROPY
+        peak = config.learning_rate if xe else config.scst_learning_rate
+        optimizer = torch.optim.Adam(
+            [{"params": group, "lr": peak * scale} for scale, group in by_scale.items()],
+            betas=(config.adam_beta1, config.adam_beta2),
+            eps=config.adam_epsilon,
+            weight_decay=config.weight_decay,
+            fused=config.precision != "16-mixed",
+        )
+        if not xe:
+            return {"optimizer": optimizer}
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor())
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    def _factor(self) -> Any:
+        """Factor of the first phase's peak rate by update."""
+        config = self.config
+        if config.schedule != "ngsan":
+            return schedule_factor(config.schedule, config.warmup_steps, config.xe_steps)
+        self.trainer.fit_loop.setup_data()
+        batches = int(self.trainer.num_training_batches)
+        return partial(ngsan_factor, epoch_steps=-(-batches // config.accumulate))
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip values, norm, both or nothing."""
+        if self.config.clip_value:
+            self.clip_gradients(optimizer, self.config.clip_value, "value")
+        self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+
+    def on_train_batch_start(self, batch: CaptionBatch, batch_idx: int) -> None:
+        """Make chance a function of (seed, phase, batch), so that a resumed run goes on exactly."""
+        torch.manual_seed(self._chance())
+
+    def _chance(self) -> int:
+        seen = self.trainer.fit_loop.epoch_loop.total_batch_idx
+        return (2 * self.config.seed + (self.phase == SELF_CRITICAL)) * 1_000_003 + seen
+
+    def loss(self, batch: CaptionBatch, smoothing: float) -> Tensor:
+        """Mean cross-entropy of a word or end in nats, over all captions of all images."""
+        features_BCTD = self.model.features(input_BCT=batch.input_BCT, **image_of(batch))
+        return projected_cross_entropy(
+            features_BCTD[batch.token_valid_BCT],
+            self.model.output.weight,
+            batch.output_BCT[batch.token_valid_BCT],
+            bias_V=self.model.output.bias,
+            smoothing=smoothing,
+        )
+
+    def training_step(self, batch: CaptionBatch, batch_idx: int) -> Tensor:
+        """The phase's loss; raises ``Diverged`` if it is not finite."""
+        if self.phase == SELF_CRITICAL:
+            loss = self._self_critical(batch)
+        else:
+            loss = self.loss(batch, self.config.label_smoothing)
+            self.log("train/loss", loss.detach(), batch_size=batch.tokens)
+        if batch_idx % 20 == 0 and not torch.isfinite(loss):  # reading the loss waits for a GPU
+            name = "scst_learning_rate" if self.phase == SELF_CRITICAL else "learning_rate"
+            raise Diverged(
+                f"the {self.phase} loss was {float(loss.detach())} after {self.global_step} "
+                f"updates: lower {name} ({getattr(self.config, name):.2g})"
+            )
+        return loss
+
+    def _self_critical(self, batch: CaptionBatch) -> Tensor:
+        """The policy-gradient loss, with reward, baseline and their difference logged apart."""
+        assert self._rewards is not None, "begin_phase prepares the rewards"
+        step = self_critical_loss(self.model, batch, self._rewards, self.config, self._chance())
+        for name in ("reward", "baseline", "advantage"):
+            self.log(f"train/{name}", getattr(step, name), batch_size=len(batch))
+        return step.loss
+
+    def validation_step(self, batch: CaptionBatch, batch_idx: int) -> None:
+        """Plain cross-entropy in nats a word."""
+        self.log("val/loss", self.loss(batch, 0.0), batch_size=batch.tokens, sync_dist=True)
+
+    def on_validation_epoch_end(self) -> None:
+        """A validation loss that is not finite stops the run as diverged."""
+        loss = self.trainer.callback_metrics["val/loss"]
+        if not torch.isfinite(loss):
+            raise Diverged(
+                f"the validation loss was {float(loss)} after {self.global_step} updates"
+            )
+
+    @torch.inference_mode()
+    def describe(self, batch: CaptionBatch) -> list[list[int]]:
+        """The best caption of each image by beam search, as word ids without the end."""
+        config = self.config
+        found = beam_search(
+            self.model,
+            self.model.start(**image_of(batch)),
+            items=len(batch),
+            width=config.beam,
+            bos=END,
+            eos=END,
+            pad=None,
+            max_length_I=config.max_words,
+            length_penalty=LengthPenalty("power", config.length_alpha),
+            device=batch.features_BNF.device,
+        )
+        return [list(best[0].tokens)[:-1] for best in found]
+
+    def describe_all(self, batches: Iterable[CaptionBatch]) -> dict[int, list[int]]:
+        """The best caption of each image, by its position in the split."""
+
+        def images(batch: CaptionBatch) -> Iterable[tuple[int, list[int]]]:
+            return zip(batch.index_B.tolist(), self.describe(batch.to(self.device)), strict=True)
+
+        return dict(chain.from_iterable(side_by_side(images, batches, self.device)))
+
+    def predict(self, data: CaptionData, split: str = "test") -> list[str]:
+        """A caption of each image of a split, in its order."""
+        self.eval()
+        said = self.describe_all(data.predict_dataloader(split))
+        return [data.decode(said[place]) for place in range(len(said))]
+
+    def evaluate(self, data: CaptionData, split: str = "test") -> Evaluation:
+        """Describe a split by free-running beam search and score it.
+
+        After self-critical training the weights that it began with are scored too, as ``xe_…``.
+        Predictions are entries of COCO's result format, by the final weights.
+        """
+        captions = self.predict(data, split)
+        metrics, texts = self._scores(captions, data.references(split))
+        if self._cross_entropy is not None:
+            final = {name: each.cpu().clone() for name, each in self.state_dict().items()}
+            self.load_state_dict(self._cross_entropy)
+            earlier = self._scores(self.predict(data, split), data.references(split))
+            self.load_state_dict(final)
+            metrics |= {f"xe_{name}": value for name, value in earlier[0].items()}
+            texts |= {f"xe_{name}": text for name, text in earlier[1].items()}
+        missing = {name for name, value in metrics.items() if value is None}
+        return Evaluation(
+            metrics,
+            {name: text for name, text in texts.items() if name not in missing},
+            items=len(captions),
+            predictions=coco_results(captions, data.image_ids(split)),
+            as_json=True,
+            reasons={name: texts[name] for name in missing},
+        )
+
+    def _scores(
+        self, captions: list[str], references: list[list[str]]
+    ) -> tuple[dict[str, float | None], dict[str, str]]:
+        """All metrics, and for each its signature, or the reason why there is none."""
+        metrics, texts = caption_scores(captions, references, self.config.java_metrics)
+        if self.config.dataset == "demo":
+            metrics["position_accuracy"] = position_accuracy(captions, references)
+            texts["position_accuracy"] = f"images:{len(captions)}"
+        decoding = f"|beam:{self.config.beam}|alpha:{self.config.length_alpha:g}"
+        had = {name for name, value in metrics.items() if value is not None}
+        return metrics, {name: text + decoding * (name in had) for name, text in texts.items()}
+
+
+def coco_results(captions: Iterable[str], image_ids: Iterable[int | str]) -> list[dict[str, Any]]:
+    """Captions in COCO's result format, ``[{"image_id": …, "caption": …}, …]``."""
+    return [
+        {"image_id": image, "caption": caption}
+        for image, caption in zip(image_ids, captions, strict=True)
+    ]
+
+
+def check_boxes(task: CaptioningTask, data: CaptionData) -> None:
+    """Raise ConfigError where the model needs boxes and the features have none."""
+    if not task.model.needs_boxes or data.has_boxes:
+        return
+    config = task.config
+    what = (
+        "absolute_geometry=true"
+        if config.absolute_geometry
+        else f"encoder_self={config.encoder_self}"
+    )
+    raise ConfigError(
+        f"{what} needs a box for each region, and the features of {config.dataset} have none: "
+        "give features with boxes, or a variant without geometry such as dot or nsa"
+    )
+
+
+def training_tokens(config: CaptioningConfig) -> float:
+    """Positions that training goes over, as ``measure`` counts them.
+
+    A self-critical update decodes its samples and a greedy caption, a forward pass each, and
+    scores the samples again with gradient.
+    """
+    images = config.batch_size * config.accumulate
+    xe = config.xe_steps * images * config.captions_per_image
+    decoded = config.samples + (config.baseline == "greedy")
+    scst = config.scst_steps * images * (config.samples + decoded / FORWARD_AND_BACKWARD)
+    return (xe + scst) * COST_WORDS
+
+
+def measure(config: CaptioningConfig) -> CostReport:
+    """Cost of one caption of 16 words for one image of 36 regions, with the published vocabulary.
+
+    All layers count, the projection onto 9,488 symbols too; embeddings are look-ups.
+    """
+    with torch.device("meta"):
+        model = Captioner(config.captioner(2048, PUBLISHED_SYMBOLS)).eval()
+        features_1NF = torch.ones(1, COST_REGIONS, 2048)
+        valid_1N = torch.ones(1, COST_REGIONS, dtype=torch.bool)
+        boxes_1N4 = torch.ones(1, COST_REGIONS, 4)
+        input_11T = torch.ones(1, 1, COST_WORDS, dtype=torch.long)
+        return cost_report(
+            model,
+            lambda: model(features_1NF, valid_1N, boxes_1N4, input_11T),
+            COST_WORDS,
+            f"one image of {COST_REGIONS} regions of 2,048 numbers with one caption of "
+            f"{COST_WORDS - 1} words, {PUBLISHED_SYMBOLS:,} symbols",
+        )
