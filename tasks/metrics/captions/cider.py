@@ -155,7 +155,7 @@ class CiderScorer:
         dots = np.bincount(cell, products, len(hypothesis) * ORDERS).reshape(-1, ORDERS)
 
         lengths = norms[hypothesis] * prepared.norms[reference]
-        cosines = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths != 0)
+        cosines = np.divide(dots, lengths, out=np.zeros(dots.shape), where=lengths != 0)
         similarity = cosines.mean(axis=1)
         if self.sigma is not None:
             apart = captions.bigrams[hypothesis] - prepared.bigrams[reference]

@@ -46,31 +46,28 @@ def meteor(
     """
     java, folder = find_java(), _folder("meteor", _METEOR)
     command = [java, "-Dfile.encoding=UTF-8", "-Xmx2G", "-jar", _METEOR[0], "-", "-", "-stdio"]
-    with tempfile.TemporaryFile() as errors, subprocess.Popen(
-        [*command, "-l", "en", "-norm"],
-        cwd=folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        encoding="utf-8",
-        errors="replace",
-    ) as process:  # fmt: skip
-        ended = threading.Event()
-
-        def end() -> None:
-            ended.set()
-            process.kill()
-
-        timer = threading.Timer(limit_s, end)
-        timer.start()
+    ended = threading.Event()
+    with tempfile.TemporaryFile() as errors:
         try:
-            return _converse(process, hypotheses, references)
+            with subprocess.Popen(
+                [*command, "-l", "en", "-norm"],
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                encoding="utf-8",
+                errors="replace",
+            ) as process:
+                timer = threading.Timer(limit_s, lambda: (ended.set(), process.kill()))
+                timer.start()
+                try:
+                    return _converse(process, hypotheses, references)
+                finally:
+                    timer.cancel()
+                    process.kill()
         except (OSError, ValueError):
             reason = _late(limit_s) if ended.is_set() else _failure(errors)
             raise JavaUnavailableError(reason) from None
-        finally:
-            timer.cancel()
-            process.kill()
 
 
 def _converse(

@@ -113,6 +113,7 @@ class Cider(CaptionMetric):
         super().__init__(**kwargs)
         # Captions as UTF-8 bytes, an image a line: tensors can be joined over processes.
         self.add_state("text", [], dist_reduce_fx="cat")
+        self.set_dtype(torch.uint8)  # what a process without images joins an empty tensor of
         self.corpus: list[TokenLists] | None = None
         if corpus is not None:
             self.corpus = [[ptb_tokenize(text) for text in captions] for captions in corpus]

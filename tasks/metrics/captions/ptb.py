@@ -3,7 +3,8 @@
 COCO's caption evaluation cuts captions up with Stanford's PTB tokeniser (CoreNLP 3.4.1), in lower
 case, and drops a list of punctuation. These are the same rules without Java. As there, round
 brackets survive as ``-lrb-`` and ``-rrb-`` (they are lower-case when the list is applied), repeated
-marks such as ``!!`` survive, and dashes vanish.
+marks such as ``!!`` survive, and dashes vanish. One thing differs: Java lets the first word of the
+next caption decide whether a final ``K.`` keeps its point; here a caption stands by itself.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ _CAPITALISED = _alternatives(
 )
 # ... and only before a number.
 _BEFORE_NUMBERS = _alternatives("art ca fig figs no nos op pp prop")
+# A letter with a point is an initial, unless one of these words follows and starts a sentence.
+_STARTS = _alternatives(r"""
+    A AN AS AT About According Additionally After An As At But Earlier He Her Here However IF IN IT
+    If In It Last MANY Many More Mr\. Ms\. Now Once One Other Our SOME She Since So Some Such THAT
+    THE THERE THIS That The Their Then There These They This WE WHAT We What When While Yet You""")
 
 _FRACTIONS = {"\u00bc": "1/4", "\u00bd": "1/2", "\u00be": "3/4", "\u2153": "1/3", "\u2154": "2/3"}
 # What the tokeniser doesn't know and leaves out: controls, guillemets, rare dashes, emoji.
@@ -69,6 +75,7 @@ _RULES = [
     rf"(?i:{_ABBREVIATIONS})\.",
     rf"((?i:{_BEFORE_NUMBERS})\.)\s*\d",
     r"(?:[A-Za-z]\.)+",
+    rf"([A-Za-z])\.\s+(?:{_STARTS})\s",
     # words with points, hyphens, slashes or ampersands inside
     rf"{_L}{_D}*(?:[.!?]{_L}{_D}*)*",
     rf"{_D}+(?:[-_]{_D}+)*",
@@ -84,7 +91,7 @@ _RULES = [
 ]
 _COMPILED = [re.compile(rule) for rule in _RULES]
 # Only these let a rule look across a space.
-_ACROSS_SPACES = re.compile(r"[\d<]")
+_ACROSS_SPACES = re.compile(r"[\d<]|\b[A-Za-z]\.\s")
 _REPEATED = re.compile(r"(-)--+|(\.)\.\.\.+")
 
 _SPELLED = {
