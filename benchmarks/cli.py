@@ -24,8 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(words)
         sys.stdout.flush()  # here, where an error still has an exit code
         return code
-    except (Interrupted, KeyboardInterrupt):
-        _say("stopped; finished cells are kept, and the same command goes on from here")
+    except (Interrupted, KeyboardInterrupt) as stop:
+        _say(str(stop) or "stopped")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
         _drop_output()

@@ -20,6 +20,7 @@ from ..datamodules.errors import DataError
 from ..results import DataStamp, RunRecord, Store, StoreError, write_atomically
 from ..tasks.errors import ConfigError, Diverged
 from ..tasks.module import Evaluation, Phase, TaskModule
+from . import again
 from .callbacks import Clock, Report, SaveCheckpoints
 from .cell import Cell
 from .checkpoints import Checkpoints
@@ -53,7 +54,7 @@ class RunOptions:
     anew: bool = False
 
 
-def prepare_first(cell: Cell, store: Store, options: RunOptions) -> Prepared:
+def prepare_first(cell: Cell, store: Store, anew: bool) -> Prepared:
     """Prepare the first cell of a run, before anything is written.
 
     If that isn't possible, it most likely isn't for the others either, so the run stops here.
@@ -62,7 +63,7 @@ def prepare_first(cell: Cell, store: Store, options: RunOptions) -> Prepared:
         DataError, ConfigError: see `prepare`; or the cell was begun on other data.
     """
     ready = prepare(cell)
-    if not options.anew:
+    if not anew:
         _check_begun_on(cell, _checkpoints(cell, store), ready)
     return ready
 
@@ -131,6 +132,7 @@ class _Run:
         if self.options.anew and self.checkpoints.any():
             self.log.write("starting anew, without the checkpoints that lay here")
             self.checkpoints.remove()
+        again.begin(self.folder, self.cell.config_hash)
         _check_begun_on(self.cell, self.checkpoints, ready)
         self.checkpoints.belong_to(ready.data.training_fingerprint())
         phases = self.cell.entry.phases(self.config)

@@ -16,7 +16,7 @@ from ..results import RunRecord, Store, StoreError
 from ..results.how import public_command
 from ..tasks.errors import ConfigError
 from .cell import Cell, Choice, make_cell, make_cells, task_entry
-from .errors import UsageError
+from .errors import Interrupted, UsageError
 from .grid import Grid, Settings, load_grid, shared_presets
 from .launch.local import choose, run_jobs
 from .progress import Display
@@ -84,7 +84,6 @@ def _run(
     run_options = RunOptions(
         command=public_command(shlex.join(["attnbench", *words])),
         keep_checkpoints=options.keep_checkpoints,
-        anew=only == "all",
     )
     notes: list = []
     chosen = choose(cells, store, only, notes.append)  # type: ignore[arg-type]
@@ -92,7 +91,27 @@ def _run(
     with interruptible(), Display(len(chosen), jobs, known, console) as display:
         for note in notes:
             display(note)
-        return run_jobs(chosen, store, run_options, display, jobs)
+        try:
+            return run_jobs(chosen, store, run_options, display, jobs)
+        except Interrupted:
+            raise Interrupted(how_to_go_on(words)) from None
+
+
+def how_to_go_on(words: Sequence[str]) -> str:
+    """What to do after Ctrl-C; `--only all` and `--again`, which begin anew, are left out."""
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        if len(name) > 3 and "--only".startswith(name):
+            value = word.partition("=")[2] if equals else next(rest, "")
+            kept += [] if value == "all" else ["--only", value]
+        elif len(name) < 4 or not "--again".startswith(name):
+            kept.append(word)
+    said = "stopped; finished cells are kept, and "
+    if kept == [*words]:
+        return said + "the same command goes on from here"
+    return said + f"this goes on from here: {shlex.join(['attnbench', *kept])}"
 
 
 def _train_cell(options: argparse.Namespace) -> Cell:

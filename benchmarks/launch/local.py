@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from ...results import Only, RunRecord, Store, StoreError
+from .. import again
 from ..cell import Cell
 from ..errors import Interrupted, UsageError
 from ..events import Emit, Event, Finished, Note, Reading, Skipped, Started, Stopped
@@ -31,25 +32,38 @@ Stamp = tuple[int, int] | None
 
 @dataclass(frozen=True)
 class Job:
-    """A cell that is to be run, with what its record looked like when that was decided."""
+    """A cell that is to be run, with what its record looked like when that was decided.
+
+    `anew`: from its beginning, whatever checkpoints are there.
+    """
 
     number: int
     cell: Cell
     stamp: Stamp
+    anew: bool = False
 
 
 def choose(cells: Iterable[Cell], store: Store, only: Only, emit: Emit) -> list[Job]:
-    """The cells to run: those that `store` wants, and those done with other settings."""
+    """The cells to run: those that `store` wants, those done with other settings, and those that
+    a run of all cells didn't come to."""
     cells = list(cells)
-    outdated = [cell for cell in cells if only == "missing" and _outdated(cell, store)]
+    missing = only == "missing"
+    outdated = [cell for cell in cells if missing and _outdated(cell, store)]
     for cell in outdated:
         emit(Note(f"{cell.name} was done with other settings; that record is set aside"))
-    found = store.wanted([cell for cell in cells if cell not in outdated], only)
+    asked = [cell for cell in cells if missing and cell not in outdated and _again(cell, store)]
+    found = store.wanted([cell for cell in cells if cell not in (*outdated, *asked)], only)
     for sentence in found.warnings:
         emit(Note(sentence))
-    chosen = [cell for cell in cells if cell in outdated or cell in found]
+    chosen = [cell for cell in cells if cell in (*outdated, *asked) or cell in found]
     return [
-        Job(number, cell, _stamp(store.path(cell))) for number, cell in enumerate(chosen, start=1)
+        Job(
+            number,
+            cell,
+            _stamp(store.path(cell)),
+            anew=only == "all" or _again(cell, store) == "wanted",
+        )
+        for number, cell in enumerate(chosen, start=1)
     ]
 
 
@@ -70,6 +84,9 @@ def run_jobs(
         Interrupted: all workers have stopped; finished cells are kept.
     """
     ready = _prepare_first(jobs, store, options, emit)
+    for job in jobs:
+        if job.anew and job.stamp is not None:
+            again.want(store.path(job.cell).parent, job.cell.config_hash)
     if workers > 1 and len(jobs) > 1:
         ready.clear()  # other processes can't have it
         counts = _run_in_processes(jobs, store, options, emit, min(workers, len(jobs)))
@@ -88,7 +105,7 @@ def _prepare_first(
     for job in jobs:
         if job.cell.refusal is None and not is_locked(store.path(job.cell).parent):
             emit(Reading(job.cell.dataset))
-            return {job.number: prepare_first(job.cell, store, options)}
+            return {job.number: prepare_first(job.cell, store, job.anew)}
     return {}
 
 
@@ -139,7 +156,8 @@ def _claim_and_run(
             emit(Skipped(options.worker, cell.name, "done"))
             return None
         emit(Started(options.worker, job.number, total, cell.name))
-        record = run_cell(cell, store, options, emit, ready)
+        record = run_cell(cell, store, replace(options, anew=job.anew), emit, ready)
+        again.forget(path.parent)
         emit(_finished(record, cell, options.worker))
         return record
     finally:
@@ -159,6 +177,10 @@ def _finished(record: RunRecord, cell: Cell, worker: int) -> Finished:
     shown = f"n/a: {record.notes.get(metric, '')}" if value is None else f"{value:.2f}"
     text = record.reason or (f"{metric} {shown}" if metric in record.metrics else "")
     return Finished(worker, cell.name, record.status, text, record.seconds.get("total", 0.0))
+
+
+def _again(cell: Cell, store: Store) -> again.State:
+    return again.state(store.path(cell).parent, cell.config_hash)
 
 
 def _outdated(cell: Cell, store: Store) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from safetensors.torch import load_file
 
 from attnbench.benchmarks.cli import main
+from attnbench.benchmarks.running import how_to_go_on
 from attnbench.datamodules.batch import TranslationBatch
 from attnbench.tasks.translation import TranslationTask
 from tests.benchmarks.tiny import ROWS, cell_folder, command, records, write_grid
@@ -179,3 +180,18 @@ def test_train_runs_one_cell_and_prints_its_metrics(
     assert main(words) == 0
     assert capsys.readouterr().out == printed
     assert records(tmp_path).popitem()[1] == record
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        ("run g --only all --out x", "attnbench run g --out x"),
+        ("run g --only=all", "attnbench run g"),
+        ("run g --onl all --jobs 2", "attnbench run g --jobs 2"),
+        ("train t --again dim=4", "attnbench train t dim=4"),
+        ("run g --only failed", "the same command"),
+        ("run g --out all", "the same command"),
+    ],
+)
+def test_the_command_that_goes_on_begins_nothing_anew(given: str, printed: str) -> None:
+    assert printed in how_to_go_on(given.split())
