@@ -38,6 +38,7 @@ def assert_weights_mean_what_the_traits_say(
         assert weights.shape == (2, HEADS, queries, keys)
 
 
+@pytest.mark.trait("weights", "causal")
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("length", [1, 2, 63, 111])
 def test_self_attention_keeps_the_shape(spec: str, length: int) -> None:
@@ -54,6 +55,7 @@ def test_self_attention_keeps_the_shape(spec: str, length: int) -> None:
         torch.testing.assert_close(bare.context_BQD, output.context_BQD)
 
 
+@pytest.mark.trait("cross", "weights")
 @pytest.mark.parametrize("spec", that_can("cross"))
 @pytest.mark.parametrize("queries, keys", [(63, 111), (111, 63), (1, 5), (5, 1)])
 def test_a_memory_of_another_length(spec: str, queries: int, keys: int) -> None:
@@ -78,6 +80,7 @@ def test_an_item_does_not_notice_its_padding_or_its_neighbours(spec: str) -> Non
             torch.testing.assert_close(together[item : item + 1, :length], alone)
 
 
+@pytest.mark.trait("cross")
 @pytest.mark.parametrize("spec", that_can("cross"))
 def test_a_memory_does_not_notice_its_padding(spec: str) -> None:
     module, x, memory = made(spec), elements(2, 4), elements(2, 9)
@@ -118,6 +121,7 @@ def test_an_item_without_any_element(spec: str) -> None:
         torch.testing.assert_close(context[0], context[0, :1].expand(5, -1))
 
 
+@pytest.mark.trait("cross")
 @pytest.mark.parametrize("spec", that_can("cross"))
 def test_a_memory_without_any_element(spec: str) -> None:
     module = made(spec).train()
@@ -154,6 +158,7 @@ def test_the_memory_layout_of_the_input_does_not_matter(spec: str) -> None:
     torch.testing.assert_close(attended(module, spec, strided).context_BQD, y)
 
 
+@pytest.mark.trait("cross")
 @pytest.mark.parametrize("spec", that_lack("cross"))
 def test_a_memory_is_refused_and_not_ignored(spec: str) -> None:
     module = made(spec)
@@ -164,12 +169,14 @@ def test_a_memory_is_refused_and_not_ignored(spec: str) -> None:
         module.begin(elements(2, 5))
 
 
+@pytest.mark.trait("causal")
 @pytest.mark.parametrize("spec", that_lack("causal"))
 def test_a_causal_mask_is_refused_and_not_ignored(spec: str) -> None:
     with pytest.raises(SiteError):
         attended(made(spec), spec, elements(2, 3), AttentionMask(causal=True))
 
 
+@pytest.mark.trait("incremental")
 @pytest.mark.parametrize("spec", that_lack("incremental"))
 def test_decoding_is_refused_and_not_wrong(spec: str) -> None:
     with pytest.raises(SiteError):

@@ -11,6 +11,7 @@ DECODERS = that_can("causal", "incremental")
 READERS = that_can("cross", "incremental")
 
 
+@pytest.mark.trait("causal")
 @pytest.mark.parametrize("spec", that_can("causal"))
 @pytest.mark.parametrize("length", [2, 7, 63])
 def test_the_future_changes_nothing(spec: str, length: int) -> None:
@@ -23,6 +24,7 @@ def test_the_future_changes_nothing(spec: str, length: int) -> None:
     assert (gradient[:, now:] == 0).all()
 
 
+@pytest.mark.trait("causal")
 @pytest.mark.parametrize("spec", that_can("causal"))
 def test_the_past_does_change_something(spec: str) -> None:
     module, x = made(spec), elements(1, 3)
@@ -30,6 +32,7 @@ def test_the_past_does_change_something(spec: str) -> None:
     assert (gradient[:, 1:] != 0).any(-1).all()
 
 
+@pytest.mark.trait("causal", "incremental")
 @pytest.mark.parametrize("mask", [None, CAUSAL], ids=["no mask", "causal mask"])
 @pytest.mark.parametrize("spec", DECODERS)
 def test_step_by_step_equals_the_whole_pass(spec: str, mask: AttentionMask | None) -> None:
@@ -42,6 +45,7 @@ def test_step_by_step_equals_the_whole_pass(spec: str, mask: AttentionMask | Non
         assert output.state is state
 
 
+@pytest.mark.trait("causal", "incremental")
 @pytest.mark.parametrize("spec", DECODERS)
 def test_a_geometry_for_the_step_changes_nothing(spec: str) -> None:
     module, x = made(spec), elements(2, 5)
@@ -53,6 +57,7 @@ def test_a_geometry_for_the_step_changes_nothing(spec: str) -> None:
         torch.testing.assert_close(step, full[:, t : t + 1])
 
 
+@pytest.mark.trait("causal", "incremental")
 @pytest.mark.parametrize("spec", DECODERS)
 def test_several_positions_in_one_step(spec: str) -> None:
     """E.g. a prompt, then its continuation."""
@@ -63,6 +68,7 @@ def test_several_positions_in_one_step(spec: str) -> None:
     torch.testing.assert_close(torch.cat(steps, 1), full)
 
 
+@pytest.mark.trait("causal", "incremental")
 @pytest.mark.parametrize("spec", DECODERS)
 def test_rows_are_reordered_repeated_and_dropped(spec: str) -> None:
     """As a beam search does; the state follows each row's own past."""
@@ -81,6 +87,7 @@ def test_rows_are_reordered_repeated_and_dropped(spec: str) -> None:
         state.select(rows)
 
 
+@pytest.mark.trait("incremental")
 @pytest.mark.parametrize("spec", DECODERS)
 def test_the_state_says_how_much_it_holds(spec: str) -> None:
     module = made(spec)
@@ -94,6 +101,7 @@ def test_the_state_says_how_much_it_holds(spec: str) -> None:
     assert 0 < state.nbytes < held
 
 
+@pytest.mark.trait("cross", "incremental")
 @pytest.mark.parametrize("spec", READERS)
 def test_a_memory_is_read_once(spec: str) -> None:
     """Its state, made once an item, gives what the whole pass gives."""
@@ -111,6 +119,7 @@ def test_a_memory_is_read_once(spec: str) -> None:
     assert state.nbytes >= held > 0
 
 
+@pytest.mark.trait("cross", "incremental")
 @pytest.mark.parametrize("spec", READERS)
 def test_the_beams_of_an_item_share_its_memory(spec: str) -> None:
     """4 beams are 4 queries at one position; nothing of the memory is repeated."""
@@ -128,6 +137,7 @@ def test_the_beams_of_an_item_share_its_memory(spec: str) -> None:
             torch.testing.assert_close(step[:, beam], full[:, t])
 
 
+@pytest.mark.trait("cross", "incremental")
 @pytest.mark.parametrize("spec", READERS)
 def test_items_are_dropped_from_the_memory(spec: str) -> None:
     module, x, memory = made(spec), elements(3, 1), elements(3, 9)

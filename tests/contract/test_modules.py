@@ -71,6 +71,7 @@ def test_gradients_reach_every_parameter(spec: str) -> None:
             assert_gradients_reach_every_parameter(module, spec, loss)
 
 
+@pytest.mark.trait("cross")
 @pytest.mark.parametrize("spec", that_can("cross"))
 def test_gradients_reach_every_parameter_and_the_memory(spec: str) -> None:
     module, x, memory = made(spec).train(), elements(2, 5), elements(2, 9)
@@ -81,6 +82,7 @@ def test_gradients_reach_every_parameter_and_the_memory(spec: str) -> None:
     assert memory.grad is not None and (memory.grad != 0).any(-1)[:, :5].all()
 
 
+@pytest.mark.trait("geometry")
 @pytest.mark.parametrize("spec", BAGS)
 def test_the_order_of_the_elements_does_not_matter_without_positions(spec: str) -> None:
     module, x, memory = made(spec), elements(2, 6), elements(2, 9)
@@ -95,6 +97,7 @@ def test_the_order_of_the_elements_does_not_matter_without_positions(spec: str) 
     torch.testing.assert_close(module(x[:, moved]).context_BQD, module(x)[0][:, moved])
 
 
+@pytest.mark.trait("geometry", "cross")
 @pytest.mark.parametrize("spec", PLACED)
 def test_the_order_of_the_elements_matters_with_positions(spec: str) -> None:
     module, x = made(spec), elements(1, 9)
@@ -103,6 +106,7 @@ def test_the_order_of_the_elements_matters_with_positions(spec: str) -> None:
     assert not torch.allclose(attended(module, spec, x[:, moved]).context_BQD, y[:, moved])
 
 
+@pytest.mark.trait("geometry")
 @pytest.mark.parametrize("spec", [spec for spec in BOXED if "+deformable" not in spec])
 def test_regions_and_their_boxes_may_come_in_any_order(spec: str) -> None:
     module, x, boxes = made(spec), elements(2, 9), boxes_of(elements(2, 9))
@@ -115,6 +119,7 @@ def test_regions_and_their_boxes_may_come_in_any_order(spec: str) -> None:
     torch.testing.assert_close(permuted[turned], y[:, moved][turned])
 
 
+@pytest.mark.trait("geometry")
 @pytest.mark.parametrize("spec", BOXED)
 def test_boxes_may_be_moved_and_scaled_but_not_left_out(spec: str) -> None:
     """Pixels or fractions of the image, and any origin."""
