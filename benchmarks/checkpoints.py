@@ -41,10 +41,11 @@ class Checkpoints:
     Args:
         folder: a folder for this configuration alone, made when it is needed.
         keep: how many are left when a new one is written.
+        phase: the phase of training that they are of, empty where there is only one.
     """
 
-    def __init__(self, folder: Path, keep: int = 1) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, keep: int = 1, phase: str = "") -> None:
+        self.folder, self.phase = folder, phase
         self._keep = keep
 
     def path(self, step: int) -> Path:
@@ -53,7 +54,7 @@ class Checkpoints:
 
     def of_phase(self, name: str, keep: int) -> Checkpoints:
         """Those of one phase of training, in a folder below where the phase has a name."""
-        return Checkpoints(self.folder / name if name else self.folder, keep)
+        return Checkpoints(self.folder / name if name else self.folder, keep, name)
 
     def any(self) -> bool:
         """Whether there are some, of whatever phase."""

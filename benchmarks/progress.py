@@ -156,7 +156,7 @@ class _Bars:
         text = "" if left is None else f"about {spoken(left)} left"
         if isinstance(event, Reading):
             text = f"reading {event.dataset}"
-        self.progress.update(self._grid, completed=estimate.done, text=text)
+        self.progress.update(self._grid, completed=estimate.done, text=text, refresh=True)
         match event:
             case Started():
                 task = self.progress.add_task(event.cell, total=None, text="")

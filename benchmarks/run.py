@@ -23,7 +23,7 @@ from ..tasks.module import Evaluation, Phase, TaskModule
 from . import again
 from .callbacks import Clock, Report, SaveCheckpoints
 from .cell import Cell
-from .checkpoints import Checkpoints
+from .checkpoints import Checkpoints, step_of
 from .events import Advanced, Emit, Note
 from .peak import peak_bytes, reset_peak
 from .prepare import Prepared, prepare
@@ -199,6 +199,8 @@ class _Run:
             damaged.unlink(missing_ok=True)
         if path is not None:
             self.log.write(f"going on from {path.name}")
+            of = f" of {checkpoints.phase}" if checkpoints.phase else ""
+            self.emit(Note(f"{self.cell.name}: going on from update {step_of(path)}{of}"))
         return None if path is None else str(path)
 
     def _finish(self, module: TaskModule, checkpoints: Checkpoints) -> None:

@@ -143,6 +143,9 @@ def test_a_task_of_two_phases_is_run_and_recorded(
     newest.unlink()
     (folder / "record.json").unlink()
     assert main(words) == 0
+    said = capsys.readouterr().err
+    assert "line seed 0: going on from update 6 of rough" in said
+    assert "line seed 0: going on from update 2 of fine" in said
     assert records(tmp_path).popitem()[1].metrics == record.metrics
     log = (folder / "run.log").read_text()
     assert "going on from step=00000006.ckpt" in log and "going on from step=00000002.ckpt" in log

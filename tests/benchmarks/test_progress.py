@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from attnbench.benchmarks import progress
-from attnbench.benchmarks.events import Advanced, Finished, Note, Skipped, Started
+from attnbench.benchmarks.events import Advanced, Finished, Note, Reading, Skipped, Started
 from attnbench.benchmarks.progress import Display, Estimate, spoken
 
 STEP = Advanced(
@@ -60,7 +60,10 @@ def test_a_log_file_gets_few_lines() -> None:
 
 
 def test_bars_show_the_cell_and_the_grid() -> None:
-    text = shown(Started(0, 1, 2, "1010 seed 0"), STEP, terminal=True)
+    note = Note("1010 seed 0: going on from update 20")
+    text = shown(Reading("demo"), Started(0, 1, 2, "1010 seed 0"), note, STEP, terminal=True)
+    for words in ("reading demo", "going on from update 20"):
+        assert words in text
     for words in ("cells", "1010 seed 0", "30/120", "train/loss 3.21", "1 min 30 s left"):
         assert words in text
 

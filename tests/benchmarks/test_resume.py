@@ -1,5 +1,6 @@
 """Kill a run in the middle of a cell: it goes on, to exactly the weights of an unbroken run."""
 
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -73,7 +74,9 @@ def test_a_killed_run_goes_on_bit_by_bit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert go_on(killed, tmp_path / "out", demo_root, damage=False) == unbroken
-    assert "interrupted" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "interrupted" in printed.out
+    assert re.search(r"^1111 seed 0: going on from update \d+0$", printed.err, re.MULTILINE)
 
 
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(
