@@ -157,16 +157,17 @@ def check(dataset: str, root: Path | None, **settings: Any) -> DataCard:
         settings: further keys of `TranslationDataConfig`.
 
     Raises:
-        DataError: anything in it that can't be read, no validation or test split, or a line in
-            one of them that is longer than ``max_tokens``.
+        DataError: anything in it that can't be read, no training, validation or test split, or
+            a line in one of the latter that is longer than ``max_tokens``.
     """
     from .translation import TranslationData
     from .translation_config import TranslationDataConfig
 
     data = TranslationData(TranslationDataConfig(dataset=dataset, root=root, **settings))
-    for split in ("val", "test"):
+    for split in ("train", "val", "test"):
         data.find(split)
     card = data.card()
+    data.train_dataloader()
     data.val_dataloader()
     data.test_dataloader()
     return card

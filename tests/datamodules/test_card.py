@@ -1,4 +1,5 @@
 from attnbench.datamodules.card import DataCard, check
+from tests.datamodules.fairseq_files import SENTENCES, write_folder
 from tests.datamodules.writing import EVAL, TRAIN, Sentence, write_corpus, write_lines
 
 
@@ -46,6 +47,22 @@ def test_a_missing_split_fails_the_check(tmp_path):
         root = write_corpus(tmp_path / left_out, **splits)
         with Sentence(f"no split '{left_out}'", "found: train"):
             check("demo", root, vocabulary_size=300)
+
+
+def test_a_missing_split_of_a_fairseq_folder_fails_the_check(tmp_path):
+    names = {"train": "train", "valid": "val", "test": "test"}
+    for left_out, role in names.items():
+        splits = {name: SENTENCES for name in names if name != left_out}
+        root = write_folder(tmp_path / left_out, **splits)
+        with Sentence(f"no split '{role}'", "found: "):
+            check("demo", root)
+    check("demo", write_folder(tmp_path / "whole", **dict.fromkeys(names, SENTENCES)))
+
+
+def test_training_text_that_no_batch_can_hold_fails_the_check(tmp_path):
+    root = write_folder(tmp_path, train=[[4] * 9 + [2]], valid=[[4, 2]], test=[[4, 2]])
+    with Sentence("train", "max_tokens=5"):
+        check("demo", root, max_tokens=5)
 
 
 def test_a_line_that_evaluation_could_not_use_fails_the_check(tmp_path):
