@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from attnbench.datamodules.translation import TranslationData
+from attnbench.datamodules.translation_config import TranslationDataConfig
 from attnbench.datamodules.wmt14 import HuggingFaceText, is_hugging_face
 from tests.datamodules.writing import EVAL, TRAIN, Sentence
 
@@ -144,3 +146,23 @@ def test_local_parquet_needs_no_network(tmp_path, monkeypatch):
     monkeypatch.setattr("socket.getaddrinfo", refuse)
     assert len(list(HuggingFaceText(root, ("en", "de")).pairs("train"))) == len(TRAIN)
     assert not asked
+
+
+def test_training_files_are_told_apart_whatever_folders_are_called(tmp_path):
+    root = tmp_path / "train-data"
+    for split, rows in dataset_dict().items():
+        (root / "training" / "de-en").mkdir(parents=True, exist_ok=True)
+        rows.to_parquet(str(root / "training" / "de-en" / f"{split}-00000-of-00001.parquet"))
+    data = TranslationData(TranslationDataConfig(dataset="wmt14", root=root, subword="none"))
+    everything, training = data.fingerprint(), data.training_fingerprint()
+    test = "training/de-en/test-00000-of-00001.parquet"
+    assert test in everything and test not in training
+    assert training == {
+        name: everything[name]
+        for name in (
+            "training/de-en/train-00000-of-00001.parquet",
+            "subword",
+            "source vocabulary",
+            "target vocabulary",
+        )
+    }
