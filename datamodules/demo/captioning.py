@@ -16,7 +16,7 @@ import numpy as np
 
 from ..caption_records import simple_tokens
 from .folder import write_folder
-from .shapes import COLOURS, SHAPES, Scene, draw_scene
+from .shapes import BACKGROUND, COLOURS, SHAPES, Scene, draw_pair
 from .shapes_captions import describe
 
 DIM = 64
@@ -49,12 +49,14 @@ def write_captioning_demo(
 
 def _contents(seed: int, sizes: dict[str, int]) -> dict[str, bytes]:
     random, noise = Random(seed), np.random.default_rng(seed)
-    looks = np.random.default_rng(0).normal(size=(len(SHAPES) + len(COLOURS) + 1, DIM))
+    looks = np.random.default_rng(0).normal(
+        size=(len(SHAPES) + len(COLOURS) + len(BACKGROUND), DIM)
+    )
     contents: dict[str, bytes] = {}
     images: list[dict[str, Any]] = []
     for split, size in sizes.items():
         for _ in range(size):
-            number, scene = len(images), draw_scene(random)
+            number, scene = len(images), draw_pair(random)
             images.append(_entry(number, split, scene, describe(scene, random)))
             features, boxes = _regions(scene, looks, noise)
             contents[f"demo_att/{number}.npz"] = _npz(feat=features)
@@ -84,13 +86,18 @@ def _regions(
     scene: Scene, looks: np.ndarray, noise: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give features and boxes of the things and the background, in a random order."""
+    parts = len(SHAPES), len(COLOURS)
+    shapes, colours, background = (
+        looks[: parts[0]],
+        looks[parts[0] : sum(parts)],
+        looks[sum(parts) :],
+    )
     rows = [
-        looks[SHAPES.index(thing.shape)] + looks[len(SHAPES) + COLOURS.index(thing.colour)]
+        shapes[SHAPES.index(thing.shape)] + colours[COLOURS.index(thing.colour)]
         for thing in scene.things
     ]
-    boxes = [thing.box for thing in scene.things]
-    features = np.array([*rows, looks[-1]])
-    corners = np.array([*boxes, (0, 0, scene.width, scene.height)], np.float32)
+    boxes = [*(thing.box for thing in scene.things), *BACKGROUND.values()]
+    features, corners = np.array([*rows, *background]), np.array(boxes, np.float32)
     order = noise.permutation(len(features))
     features += noise.normal(scale=_NOISE, size=features.shape)
     return features[order].astype(np.float32), corners[order]

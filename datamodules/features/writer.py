@@ -55,8 +55,7 @@ def write_store(
             _rename(work, folder)
     except OSError as error:
         raise DataError(
-            f"{error.filename or folder} can't be written: {error.strerror or error}; give another "
-            "folder."
+            f"{folder} can't be written: {error.strerror or error}; give another folder."
         ) from error
     finally:
         if work is not None:

@@ -6,7 +6,14 @@ import pytest
 from attnbench.datamodules.caption_config import CaptionDataConfig
 from attnbench.datamodules.captions import CaptionData
 from attnbench.datamodules.demo.captioning import write_captioning_demo
-from attnbench.datamodules.demo.shapes import OPPOSITE, Thing, draw_scene, relation
+from attnbench.datamodules.demo.shapes import (
+    BACKGROUND,
+    OPPOSITE,
+    Thing,
+    draw_pair,
+    draw_scene,
+    relation,
+)
 from attnbench.datamodules.demo.shapes_captions import claims, describe, read_claim
 from tests.datamodules.writing import Sentence
 
@@ -35,6 +42,29 @@ def test_relations_are_as_on_a_screen():
     assert relation(at(0, 50), at(100, 50)) == "left of"
     assert relation(at(50, 0), at(50, 100)) == "above"
     assert relation(at(0, 0), at(100, 100)) is None
+
+
+def test_the_nearest_edge_says_how_a_thing_of_a_pair_lies_to_the_other():
+    """Distances without their sign, in widths and heights of the thing, are enough."""
+    said = {"sky": "above", "grass": "below", "wall": "left of", "water": "right of"}
+    random = Random(3)
+    found = []
+    for _ in range(300):
+        one, other = draw_pair(random).things
+        x1, y1, x2, y2 = one.box
+        distance = {
+            name: np.log(abs((a + c) / 2 - one.centre[0]) / (x2 - x1) + 1e-3)
+            + np.log(abs((b + d) / 2 - one.centre[1]) / (y2 - y1) + 1e-3)
+            for name, (a, b, c, d) in BACKGROUND.items()
+        }
+        total = {
+            name: np.hypot((a + c) / 2 - one.centre[0], (b + d) / 2 - one.centre[1])
+            for name, (a, b, c, d) in BACKGROUND.items()
+        }
+        assert said[min(total, key=total.__getitem__)] == relation(one, other)
+        found.append(said[min(distance, key=distance.__getitem__)] == relation(one, other))
+        assert one.centre != other.centre
+    assert np.mean(found) > 0.9
 
 
 def test_captions_are_true_and_can_be_read_back():
@@ -82,7 +112,7 @@ def test_without_a_root_the_demo_is_written_to_a_temporary_folder():
     assert len(module.image_ids("train")) == 800 and module.has_boxes
     assert module.vocabulary.unk is None and 15 < len(module.vocabulary) < 40
     batch = next(iter(module.train_dataloader()))
-    assert batch.features_BNF.shape == (10, 3, 64) and batch.size_B2[0].tolist() == [320, 240]
+    assert batch.features_BNF.shape == (10, 6, 64) and batch.size_B2[0].tolist() == [320, 256]
 
 
 def regress(inputs, targets):
@@ -100,9 +130,10 @@ def test_features_tell_the_shape_but_neither_place_nor_size(tmp_path):
     batch = next(iter(module.predict_dataloader("train")))
     assert batch.boxes_BN4 is not None
     boxes = batch.boxes_BN4.numpy()
-    background = boxes[..., 2] - boxes[..., 0] == 320
-    assert (background.sum(1) == 1).all()
-    assert set(np.argmax(background, 1)) == {0, 1, 2}  # at no place of its own
+    edges = {tuple(map(float, box)) for box in BACKGROUND.values()}
+    background = np.array([[tuple(box) in edges for box in each] for each in boxes.tolist()])
+    assert (background.sum(1) == 4).all()
+    assert set(np.argmin(background, 1)) == set(range(5))  # things are at no place of their own
     features = batch.features_BNF.numpy()[~background]
     corners = boxes[~background]
     side, x, y = corners[:, 2] - corners[:, 0], corners[:, 0], corners[:, 1]
