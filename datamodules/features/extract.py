@@ -13,7 +13,7 @@ from torch import Tensor
 from ..caption_records import CaptionImage
 from ..errors import DataError
 from ..image_files import image_files
-from .backbones import Backbone, load_backbone
+from .backbones import Backbone, checked_backbone, load_backbone
 from .item import FeatureItem
 
 _BATCH = 32
@@ -43,6 +43,7 @@ class ImageFeatures:
         weights: Path | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
+        checked_backbone(backbone, weights)
         there = image_files(root)
         named = [(str(image.id), PurePosixPath(image.file_name).name) for image in images]
         self._files = [(ident, there[name]) for ident, name in named if name in there]
