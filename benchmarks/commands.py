@@ -167,6 +167,23 @@ def cost(options: Options, words: list[str]) -> int:
     return 0
 
 
+def predict(options: Options, words: list[str]) -> int:
+    """`attnbench predict`."""
+    from .predict import write_predictions
+    from .settings import parse_settings
+
+    path, items = write_predictions(
+        options.run,
+        split=options.split,
+        root=options.root,
+        phase=options.phase,
+        out=options.out,
+        settings=parse_settings(options.settings)
+        | ({} if options.threads is None else {"threads": options.threads}),
+    )
+    return _show(f"wrote {path}: {items:,} items")
+
+
 def doctor(options: Options, words: list[str]) -> int:
     """`attnbench doctor`."""
     from .doctor import examine
@@ -188,6 +205,7 @@ COMMANDS: dict[str, Callable[[Options, list[str]], int]] = {
     "status": status,
     "table": table,
     "cost": cost,
+    "predict": predict,
     "doctor": doctor,
 }
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from .errors import UsageError, nearest
 
-COMMANDS = ("list", "data", "train", "run", "plan", "status", "table", "cost", "doctor")
+COMMANDS = ("list", "data", "train", "run", "plan", "status", "table", "cost", "predict", "doctor")
 LISTS = ("attention", "tasks", "settings", "grids", "datasets", "metrics")
 FORMATS = ("md", "csv", "latex", "html", "json")
 DEFAULT_OUT = Path("runs")
@@ -48,7 +48,7 @@ def build_parser() -> Parser:
     def add(name: str, text: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=text, description=text, parents=[common])
 
-    for fill in (_list, _data, _train, _run, _plan, _status, _table, _cost, _doctor):
+    for fill in (_list, _data, _train, _run, _plan, _status, _table, _cost, _predict, _doctor):
         fill(add)
     return parser
 
@@ -62,7 +62,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     Raises UsageError.
     """
     options, rest = build_parser().parse_known_args(arguments)
-    takes_settings = getattr(options, "command", None) in ("train", "data")
+    takes_settings = getattr(options, "command", None) in ("train", "data", "predict")
     for word in rest:
         if not takes_settings or "=" not in word or word.startswith("-"):
             raise UsageError(f"{options.command}: {word!r} means nothing here; "
@@ -192,6 +192,25 @@ def _cost(add: Add) -> None:
     parser.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
     _set(parser)
     _json(parser)
+
+
+def _predict(add: Add) -> None:
+    parser = add("predict", "write the task's result file of a finished run for a split")
+    parser.usage = (
+        "attnbench predict RUN [--split S] [--root DIR] [--phase PHASE] [--out FILE] "
+        "[--threads N] [key=value ...]"
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="the run's folder, or its record")
+    parser.add_argument("--split", default="test", help="train, val or test (default)")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
+    parser.add_argument(
+        "--phase", metavar="PHASE",
+        help="weights of an earlier phase of training (default: the final ones)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="default: predictions.SPLIT.… in the run's folder"
+    )
+    parser.add_argument("--threads", type=_positive, metavar="N", help="CPU threads")
 
 
 def _doctor(add: Add) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -213,14 +214,16 @@ class CaptioningTask(TaskModule):
             metrics |= {f"xe_{name}": value for name, value in earlier[0].items()}
             texts |= {f"xe_{name}": text for name, text in earlier[1].items()}
         missing = {name for name, value in metrics.items() if value is None}
-        return Evaluation(
-            metrics,
-            {name: text for name, text in texts.items() if name not in missing},
-            items=len(captions),
-            predictions=coco_results(captions, data.image_ids(split)),
-            as_json=True,
+        return replace(
+            _said(captions, data.image_ids(split)),
+            metrics=metrics,
+            signatures={name: text for name, text in texts.items() if name not in missing},
             reasons={name: texts[name] for name in missing},
         )
+
+    def predictions(self, data: CaptionData, split: str) -> Evaluation:
+        """A caption of each image of a split, not scored."""
+        return _said(self.predict(data, split), data.image_ids(split))
 
     def _scores(
         self, captions: list[str], references: list[list[str]]
@@ -235,12 +238,13 @@ class CaptioningTask(TaskModule):
         return metrics, {name: text + decoding * (name in had) for name, text in texts.items()}
 
 
-def coco_results(captions: Iterable[str], image_ids: Iterable[int | str]) -> list[dict[str, Any]]:
+def _said(captions: Sequence[str], image_ids: Sequence[int | str]) -> Evaluation:
     """Captions in COCO's result format, ``[{"image_id": …, "caption": …}, …]``."""
-    return [
+    results = [
         {"image_id": image, "caption": caption}
         for image, caption in zip(image_ids, captions, strict=True)
     ]
+    return Evaluation({}, items=len(results), predictions=results, as_json=True)
 
 
 def check_boxes(task: CaptioningTask, data: CaptionData) -> None:

@@ -101,7 +101,7 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
     length_alpha: float = 0.0
     max_words: int = Field(20, ge=1, description="most words of a generated caption")
     java_metrics: bool = Field(
-        True, description="METEOR and SPICE too, where Java and the extra java-metrics are there"
+        False, description="METEOR and SPICE too, where Java and the extra java-metrics are there"
     )
 
     @field_validator("encoder_self", "decoder_self", "cross")
