@@ -18,7 +18,7 @@ from ..tasks.settings import resolve
 from .errors import GridError, UsageError, nearest
 from .grid import Grid, Row, Settings, choose_rows
 
-_ALL_SETTINGS = "; `attnbench list tasks --json` has them all"
+_ALL_SETTINGS = "; `attnbench list settings TASK` has them all"
 
 
 @dataclass(frozen=True)

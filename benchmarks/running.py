@@ -23,6 +23,7 @@ from .progress import Display
 from .run import RunOptions
 from .settings import parse_settings
 from .signals import interruptible
+from .table import table_command
 
 
 def chosen_cells(grid: Grid, options: argparse.Namespace) -> list[Cell]:
@@ -47,8 +48,16 @@ def run_grid(options: argparse.Namespace, words: Sequence[str]) -> int:
     records = _records(cells, Store(options.out))
     _say(_summary(counts, records, len(cells)))
     first = cells[0]
-    place = f"--preset {first.preset} --data {first.dataset} --out {shlex.quote(str(options.out))}"
-    _say(f"table: attnbench table {shlex.quote(options.grid)} {place}")
+    show = table_command(
+        options.grid,
+        first.dataset,
+        first.preset,
+        options.out,
+        rows=options.rows,
+        seeds=options.seeds,
+        settings=options.set,
+    )
+    _say(f"table: {show}")
     bad = any(record.status in ("failed", "diverged") for record in records)
     return 1 if bad or any(counts[word] for word in ("killed", "running", "left")) else 0
 

@@ -25,8 +25,8 @@ class TranslationDataConfig(BaseModel):
     cache: Path | None = Field(
         None, description="folder for encoded training text; without one it is kept in memory"
     )
-    source_language: str = "en"
-    target_language: str = "de"
+    source_language: str = Field("en", description="translated from")
+    target_language: str = Field("de", description="translated into")
     variant: str | None = Field(
         None, description="form of the text where there are several, e.g. tok.clean.bpe.32000"
     )

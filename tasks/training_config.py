@@ -17,11 +17,15 @@ class TrainingConfig(BaseModel):
 
     accumulate: int = Field(1, ge=1, description="batches an update")
     clip_norm: float = Field(0.0, ge=0, description="largest gradient norm; 0 does not clip")
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = Field(
+        "32-true", description="numbers that training computes with"
+    )
 
     # The machine; can't change what is computed except in the last bits.
     threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = Field(
+        "auto", description="device; auto takes a GPU where there is one"
+    )
 
     @model_validator(mode="after")
     def _half_precision_needs_a_gpu(self) -> Self:

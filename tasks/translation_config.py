@@ -22,24 +22,33 @@ class TranslationConfig(TrainingConfig, TranslationDataConfig):
     """
 
     # Sites: one attention spec each.
-    encoder_self: str = "terms(1111)"
-    decoder_self: str = "terms(1111)"
-    cross: str = "terms(1111)"
+    encoder_self: str = Field("terms(1111)", description="attention of the encoder")
+    decoder_self: str = Field("terms(1111)", description="attention between target words")
+    cross: str = Field("terms(1111)", description="attention from decoder to encoder")
 
     # Model.
-    dim: int = Field(512, ge=1)
-    ffn_dim: int = Field(2048, ge=1)
-    heads: int = Field(8, ge=1)
-    encoder_layers: int = Field(6, ge=1)
-    decoder_layers: int = Field(6, ge=1)
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dim: int = Field(512, ge=1, description="model width")
+    ffn_dim: int = Field(2048, ge=1, description="width inside the feed-forward networks")
+    heads: int = Field(8, ge=1, description="attention heads; must divide dim")
+    encoder_layers: int = Field(6, ge=1, description="layers of the encoder")
+    decoder_layers: int = Field(6, ge=1, description="layers of the decoder")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="on embeddings and on each sub-layer's output"
+    )
     # The paper's text names no dropout on weights or hidden units: tensor2tensor's base has 0.1
     # on both, fairseq's base 0.
-    attention_dropout: float = Field(0.0, ge=0, lt=1)
-    activation_dropout: float = Field(0.0, ge=0, lt=1)
-    norm_first: bool = False
-    share_embeddings: Literal["all", "decoder", "none"] = "all"
-    positions: Literal["relative", "sinusoidal", "sinusoidal-fairseq"] = "relative"
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="on attention weights")
+    activation_dropout: float = Field(
+        0.0, ge=0, lt=1, description="inside the feed-forward networks"
+    )
+    norm_first: bool = Field(False, description="pre-norm instead of the paper's post-norm")
+    share_embeddings: Literal["all", "decoder", "none"] = Field(
+        "all", description="which embeddings are one table with the output"
+    )
+    positions: Literal["relative", "sinusoidal", "sinusoidal-fairseq"] = Field(
+        "relative",
+        description="relative adds nothing to embeddings: the terms hold the positions",
+    )
 
     # Optimisation: Adam, section 5.3.
     max_steps: int = Field(
@@ -48,14 +57,20 @@ class TranslationConfig(TrainingConfig, TranslationDataConfig):
     learning_rate: float | None = Field(
         None, gt=0, description="at its peak; none: the paper's dim^-0.5 * warmup_steps^-0.5"
     )
-    warmup_steps: int = Field(4000, ge=0)
+    warmup_steps: int = Field(4000, ge=0, description="updates until the rate is at its peak")
     # The paper decays with the inverse square root; `linear` goes to 0 at max_steps.
-    schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"
-    adam_beta1: float = Field(0.9, ge=0, lt=1)
-    adam_beta2: float = Field(0.98, ge=0, lt=1)
-    adam_epsilon: float = Field(1e-9, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    schedule: Literal["inverse_sqrt", "linear"] = Field(
+        "inverse_sqrt", description="how the rate falls after that"
+    )
+    adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean gradient")
+    adam_beta2: float = Field(
+        0.98, ge=0, lt=1, description="Adam's decay of the mean squared gradient"
+    )
+    adam_epsilon: float = Field(1e-9, gt=0, description="added to Adam's denominator")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty in Adam")
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="probability spread over the vocabulary"
+    )
 
     # Checkpoints: the last five are averaged (section 6.1 of the paper, base model).
     check_every: int = Field(1500, ge=1, description="updates between checkpoints")
@@ -65,11 +80,13 @@ class TranslationConfig(TrainingConfig, TranslationDataConfig):
     average_last: int = Field(5, ge=1, description="checkpoints averaged at the end")
 
     # Decoding, section 6.1: beam 4, alpha 0.6, at most source length + 50.
-    beam: int = Field(4, ge=1)
+    beam: int = Field(4, ge=1, description="beams of the search")
     # The paper's alpha belongs to the penalty of GNMT (Wu et al. 2016, eq. 14); fairseq divides
     # by length^alpha, and its published 27.3 uses 0.6 there as well.
-    length_penalty: Literal["power", "gnmt"] = "power"
-    length_alpha: float = 0.6
+    length_penalty: Literal["power", "gnmt"] = Field(
+        "power", description="divides a score by length^alpha (power) or by GNMT's form"
+    )
+    length_alpha: float = Field(0.6, description="exponent of the length penalty")
     max_length_ratio: float = Field(1.0, ge=0, description="longest output = this * source …")
     max_length_extra: int = Field(50, ge=0, description="… + this, in tokens")
 

@@ -1,6 +1,7 @@
 """A grid from YAML to records and table, with everything that can go wrong on the way."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -195,3 +196,17 @@ def test_train_runs_one_cell_and_prints_its_metrics(
 )
 def test_the_command_that_goes_on_begins_nothing_anew(given: str, printed: str) -> None:
     assert printed in how_to_go_on(given.split())
+
+
+def test_the_table_that_a_run_names_is_the_one_of_what_it_ran(
+    tmp_path: Path, demo_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path), tmp_path / "out"
+    chosen = ["--rows", "1111", "--seeds", "2", "--set", "max_steps=8"]
+    assert run(grid, out, demo_root, *chosen) == 0
+    said = capsys.readouterr().err
+    line = next(line for line in said.splitlines() if line.startswith("table: "))
+    assert main(shlex.split(line)[2:]) == 0
+    shown = capsys.readouterr().out
+    assert "1111" in shown and "w/o" not in shown
+    assert "changed" not in shown and "not run" not in shown
