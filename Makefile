@@ -7,20 +7,25 @@ STAMP := $(VENV)/.installed
 DEMO_GRID := spatial-attention/nmt-self
 DEMO_ROWS := w/o 1111 1010 0010 0011
 DEMO_DATA := --preset smoke --data demo --root runs/demo-data --out runs/demo
+CAPTION_GRID := ngsan/full
+CAPTION_DATA := --preset smoke --data demo --root runs/demo-captions --out runs/demo
 NOT_HERE := not slurm and not ray and not browser and not java and not fairseq and not gpu and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help install fairseq demo test check format
+.PHONY: help install fairseq java demo test check format
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## make .venv and install attnbench with its development tools into it
 
-demo: $(STAMP) ## train five rows of Figure 3 (c) on a small synthetic translation set and print the table
+demo: $(STAMP) ## train two small grids, translation and captioning, on synthetic sets and print their tables
 	@$(VENV)/bin/attnbench data demo translation --root runs/demo-data
 	@$(VENV)/bin/attnbench run $(DEMO_GRID) $(DEMO_DATA) --rows $(DEMO_ROWS) --seeds 0 1
+	@$(VENV)/bin/attnbench data demo captioning --root runs/demo-captions
+	@$(VENV)/bin/attnbench run $(CAPTION_GRID) $(CAPTION_DATA)
 	@$(VENV)/bin/attnbench table $(DEMO_GRID) --preset smoke --data demo --out runs/demo --rows $(DEMO_ROWS)
+	@$(VENV)/bin/attnbench table $(CAPTION_GRID) --preset smoke --data demo --out runs/demo
 
 test: $(STAMP) ## run the tests that need no cluster, Java, browser, GPU or extra
 	@$(VENV)/bin/python -m pytest -m "$(NOT_HERE)"
@@ -39,6 +44,9 @@ fairseq: $(STAMP) ## add the extra `fairseq` (builds for about three minutes)
 	@echo "Installing the extra fairseq (about three minutes where it has to be built) …"
 	@$(VENV)/bin/python -m pip install -qq cython
 	@$(VENV)/bin/python -m pip install -qq --no-build-isolation -e '.[dev,fairseq]'
+
+java: $(STAMP) ## add the extra `java-metrics` (METEOR and SPICE; Java itself comes from the system)
+	@$(VENV)/bin/python -m pip install -qq -e '.[dev,java-metrics]'
 
 $(STAMP): pyproject.toml
 	@for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \

@@ -35,6 +35,14 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(_CACHE, ignore_errors=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs Java where there is none."""
+    if shutil.which("java") is None:
+        for item in items:
+            if item.get_closest_marker("java"):
+                item.add_marker(pytest.mark.skip(reason="there is no Java on this machine"))
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> Iterator[int]:
     """Seed every generator in use before each test; gives the seed."""
