@@ -3,6 +3,7 @@
 ``terms``             relative positions against a dense implementation of the same formula.
 ``fairseq_train``     training against ``fairseq-train``, on the same binarised data.
 ``fairseq_generate``  beam search against fairseq's generator, with the same weights.
+``caption_cache``     beam search of captions against the same model without a cache.
 ``features``          image features from the packed store against one npz a file.
 
 Machines are noisy, so the two sides take turns and what counts is the ratio: of the medians, with
