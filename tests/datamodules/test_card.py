@@ -53,10 +53,10 @@ def test_a_missing_split_of_a_fairseq_folder_fails_the_check(tmp_path):
     names = {"train": "train", "valid": "val", "test": "test"}
     for left_out, role in names.items():
         splits = {name: SENTENCES for name in names if name != left_out}
-        root = write_folder(tmp_path / left_out, **splits)
+        root = write_folder(tmp_path / left_out, "en-de", **splits)
         with Sentence(f"no split '{role}'", "found: "):
             check("demo", root)
-    check("demo", write_folder(tmp_path / "whole", **dict.fromkeys(names, SENTENCES)))
+    check("demo", write_folder(tmp_path / "whole", "en-de", **dict.fromkeys(names, SENTENCES)))
 
 
 def test_training_text_that_no_batch_can_hold_fails_the_check(tmp_path):

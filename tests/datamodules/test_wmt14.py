@@ -153,7 +153,9 @@ def test_training_files_are_told_apart_whatever_folders_are_called(tmp_path):
     for split, rows in dataset_dict().items():
         (root / "training" / "de-en").mkdir(parents=True, exist_ok=True)
         rows.to_parquet(str(root / "training" / "de-en" / f"{split}-00000-of-00001.parquet"))
-    data = TranslationData(TranslationDataConfig(dataset="wmt14", root=root, subword="none"))
+    data = TranslationData(
+        TranslationDataConfig.model_validate({"dataset": "wmt14", "root": root, "subword": "none"})
+    )
     everything, training = data.fingerprint(), data.training_fingerprint()
     test = "training/de-en/test-00000-of-00001.parquet"
     assert test in everything and test not in training
