@@ -213,6 +213,8 @@ class CaptioningTask(TaskModule):
             self.load_state_dict(final)
             metrics |= {f"xe_{name}": value for name, value in earlier[0].items()}
             texts |= {f"xe_{name}": text for name, text in earlier[1].items()}
+        if self._rewards is not None:
+            texts["reward"] = self._rewards.signature
         missing = {name for name, value in metrics.items() if value is None}
         return replace(
             _said(captions, data.image_ids(split)),

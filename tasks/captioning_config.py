@@ -47,7 +47,7 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
 
     # Cross-entropy phase. An update is one batch of `batch_size` images, `accumulate` times.
     xe_steps: int = Field(
-        169_950, ge=1, le=10**9, description="updates with cross-entropy; 15 epochs of COCO"
+        169_935, ge=1, le=10**9, description="updates with cross-entropy; 15 epochs of COCO"
     )
     learning_rate: float = Field(3e-4, gt=0, description="at its peak, in the first phase")
     schedule: Literal["ngsan", "inverse_sqrt", "linear"] = Field(
@@ -67,7 +67,7 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
 
     # Self-critical phase (Rennie et al., CVPR 2017), from the averaged weights of the first.
     scst_steps: int = Field(
-        169_950, ge=0, le=10**9, description="updates with the CIDEr-D reward; 0: no such phase"
+        169_935, ge=0, le=10**9, description="updates with the CIDEr-D reward; 0: no such phase"
     )
     # Not stated; rates above 1e-5 make CIDEr fall at the start of the phase, 5e-6 is what the
     # authors whose training this paper follows use.
@@ -89,7 +89,7 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
     )
 
     # Checkpoints.
-    check_every: int = Field(11_330, ge=1, description="updates between checkpoints")
+    check_every: int = Field(11_329, ge=1, description="updates between checkpoints")
     validate_every: int | None = Field(
         None, ge=1, description="updates between validations; none: at each checkpoint"
     )

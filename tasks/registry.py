@@ -102,9 +102,12 @@ def _caption_data(config: CaptioningConfig) -> CaptionData:
 
 def _captioning(config: CaptioningConfig, data: CaptionData) -> CaptioningTask:
     from .captioning import CaptioningTask, check_boxes
+    from .scst import frequencies_of
 
     task = CaptioningTask(config, data.feature_dim, len(data.vocabulary))
     check_boxes(task, data)
+    if config.scst_steps and config.document_frequencies is not None:
+        frequencies_of(config, data)  # now, not after the first phase
     return task
 
 

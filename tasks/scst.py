@@ -21,6 +21,7 @@ from torch.nn import functional
 from ..models.decoding import greedy_search, sample
 from .errors import ConfigError
 from .metrics.captions.cider import CiderDScorer, PreparedReferences
+from .metrics.captions.errors import CaptionScoreError
 from .metrics.captions.frequencies import DocumentFrequencies
 
 if TYPE_CHECKING:
@@ -53,29 +54,46 @@ class Rewards:
 
     @classmethod
     def of(cls, config: CaptioningConfig, data: CaptionData) -> Self:
-        """Count n-grams of the training captions, or read the counts that the config names.
+        """Rewards with the document frequencies of ``frequencies_of``. Raises as it does."""
+        scorer = CiderDScorer(frequencies_of(config, data))
+        return cls(scorer, scorer.prepare(data.train_references()))
 
-        Raises:
-            CaptionScoreError: the file of counts can't be used.
-            ConfigError: its counts leave the end out, so that they are another metric's.
-        """
-        references = data.train_references()
-        path = config.document_frequencies
-        if path is None:
-            frequencies = DocumentFrequencies.count(references, END)
-        else:
-            frequencies = DocumentFrequencies.from_pickle(path)
-        if frequencies.end != END:
-            raise ConfigError(
-                f"document_frequencies={path} doesn't count the end of captions (id 0), which "
-                "rewards need: make it with self-critical's prepro_ngrams, or leave it out"
-            )
-        scorer = CiderDScorer(frequencies)
-        return cls(scorer, scorer.prepare(references))
+    @property
+    def signature(self) -> str:
+        """What rewards are, with a hash of the document frequencies, for the record."""
+        return f"cider_d|ids with the end|df:{self._scorer.frequencies.fingerprint()[:16]}"
 
     def submit(self, captions: Sequence[Sequence[int]], images: np.ndarray) -> Future[np.ndarray]:
         """Begin to score captions, the end included where they have one; one image each."""
         return self._pool.submit(self._scorer.score, captions, self._references, images)
+
+
+def frequencies_of(config: CaptioningConfig, data: CaptionData) -> DocumentFrequencies:
+    """Count n-grams of the training captions, or read the counts that the config names.
+
+    Raises:
+        ConfigError: the file of counts can't be used, leaves the end of captions out, so that
+            they are another metric's, or belongs to another vocabulary.
+    """
+    path = config.document_frequencies
+    if path is None:
+        return DocumentFrequencies.count(data.train_references(), END)
+    try:
+        frequencies = DocumentFrequencies.from_pickle(path)
+    except CaptionScoreError as error:
+        raise ConfigError(f"document_frequencies: {error}") from None
+    if frequencies.end != END:
+        raise ConfigError(
+            f"document_frequencies={path} doesn't count the end of captions (id 0), which rewards "
+            "need: make it with self-critical's prepro_ngrams, or leave it out"
+        )
+    known, largest = len(data.vocabulary), max(max(ngram) for ngram in frequencies)
+    if largest >= known:
+        raise ConfigError(
+            f"document_frequencies={path} counts a word of id {largest}, but the vocabulary ends "
+            f"at {known - 1}: give the vocabulary it was made with, or leave it out"
+        )
+    return frequencies
 
 
 @dataclass(frozen=True)
@@ -127,9 +145,9 @@ def self_critical_loss(
     """Sample captions, score them against the baseline, and weigh their log-probabilities.
 
     Captions are drawn without gradient and without dropout, and scored again in one pass with
-    gradient: all positions at once, which is several times faster than keeping the graph of every
-    decoding step. Rewards are computed meanwhile. The loss is the mean over all chosen symbols, as
-    in the public self-critical code.
+    gradient, all positions at once: on a CPU a sixth faster than keeping the graph of every
+    decoding step, and free to have dropout or not. Rewards are computed meanwhile. The loss is the
+    mean over all chosen symbols, as in the public self-critical code.
 
     Args:
         model: left in the mode it came in.

@@ -82,6 +82,7 @@ def test_the_record_has_the_phase_both_scores_and_the_reasons(run: tuple[Path, P
     for name in ("cider_d", "bleu4", "rouge_l", "position_accuracy"):
         assert record.metrics[name] is not None and record.metrics[f"xe_{name}"] is not None
     assert record.metrics["spice"] is None and record.notes["spice"]
+    assert "df:" in record.signatures["reward"]
     folder = cell(run[1])
     weights = {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
     assert set(weights) == {"weights.safetensors", "cross-entropy.weights.safetensors"}

@@ -177,6 +177,16 @@ def test_features_without_boxes_are_refused_where_they_are_needed(root: Path, tm
             task_of(CaptionData(config_of(bare, **settings)))
 
 
+def test_a_bad_file_of_counts_is_refused_before_anything_is_trained(
+    root: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.p"
+    page.write_text("<html>moved</html>")
+    task_of(CaptionData(config_of(root, document_frequencies=page)))  # not used without rewards
+    with pytest.raises(ConfigError, match=r"page\.p"):
+        task_of(CaptionData(config_of(root, document_frequencies=page, scst_steps=3)))
+
+
 def test_a_loss_that_is_not_finite_stops_the_run_with_advice(root: Path) -> None:
     data = CaptionData(config_of(root, learning_rate=1e30, warmup_steps=0, clip_norm=0))
     with pytest.raises(Diverged, match="lower learning_rate"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -153,6 +155,50 @@ def test_the_model_comes_back_in_its_mode_and_samples_have_no_dropout() -> None:
         losses.append(float(step.loss.detach()))
         assert all(module.training for module in model.modules())
     assert losses[0] == losses[1] != losses[2]
+
+
+class Training:
+    """What rewards ask of the data."""
+
+    vocabulary = range(WORDS)
+
+    def train_references(self) -> list[list[list[int]]]:
+        return REFERENCES
+
+
+def write_counts(path: Path, *, with_end: bool) -> Path:
+    """Write self-critical's pickle of n-gram counts of the references."""
+    counted = DocumentFrequencies.count(REFERENCES, END if with_end else None)
+    ngrams = {tuple(map(str, ngram)): float(counted[ngram]) for ngram in counted}
+    path.write_bytes(pickle.dumps({"document_frequency": ngrams, "ref_len": float(IMAGES)}))
+    return path
+
+
+def test_counts_of_a_file_give_the_rewards_of_counted_ones(tmp_path: Path) -> None:
+    data: Any = Training()
+    path = write_counts(tmp_path / "idxs.p", with_end=True)
+    rewards = [
+        Rewards.of(settings(document_frequencies=file), data)
+        .submit([[1, 2, 8, END], [1, 3]], np.array([0, 1]))
+        .result()
+        for file in (None, path)
+    ]
+    assert rewards[0].tolist() == rewards[1].tolist() and rewards[0].min() > 0
+
+
+def test_counts_without_the_end_and_other_files_are_refused(tmp_path: Path) -> None:
+    data: Any = Training()
+    endless = write_counts(tmp_path / "idxs.p", with_end=False)
+    with pytest.raises(ConfigError, match="doesn't count the end"):
+        Rewards.of(settings(document_frequencies=endless), data)
+    page = tmp_path / "page.p"
+    page.write_text("<html>moved</html>")
+    with pytest.raises(ConfigError, match=r"page\.p"):
+        Rewards.of(settings(document_frequencies=page), data)
+    data.vocabulary = range(10)
+    whole = write_counts(tmp_path / "whole.p", with_end=True)
+    with pytest.raises(ConfigError, match="a word of id 10, but the vocabulary ends at 9"):
+        Rewards.of(settings(document_frequencies=whole), data)
 
 
 def test_the_mean_of_others_needs_others() -> None:
