@@ -125,22 +125,26 @@ def test_what_ctrl_c_prints_goes_on_with_a_run_of_all_cells(
     grid, out = write_grid(tmp_path, rows, max_steps=4), tmp_path / "out"
     words = command("run", grid, out, "--root", str(demo_root))
     assert main(words) == 0
-    first = {row: record.started for (row, _), record in records(out).items()}
+
+    def begun() -> dict[str, str]:
+        return {row: str(record.started) for (row, _), record in records(out).items()}
+
+    first = begun()
     process = start([*words, "--only", "all"])
     wait_for(lambda: bool(list(cell_folder(out, "long").rglob("*.ckpt"))), process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 130
-    stopped = {row: record.started for (row, _), record in records(out).items()}
+    stopped = begun()
     assert stopped["w/o"] > first["w/o"] and stopped["long"] == first["long"]  # kept until then
 
     line = errors.splitlines()[-1].partition("this goes on from here: attnbench ")[2]
     assert main(shlex.split(line)) == 0
-    ended = {row: record.started for (row, _), record in records(out).items()}
+    ended = begun()
     assert ended["w/o"] == stopped["w/o"]
     assert ended["long"] > stopped["long"] and ended["1111"] > stopped["1111"]
     log = (cell_folder(out, "long") / "run.log").read_text()
     assert log.count("going on from step=") == 1
     assert main(shlex.split(line)) == 0  # and then there is nothing left
-    assert {row: record.started for (row, _), record in records(out).items()} == ended
+    assert begun() == ended
     assert not list(out.rglob("again"))
