@@ -14,6 +14,8 @@ RowStatus = Literal["done", "partial", "failed", "diverged", "refused", "missing
 
 WORDS = {"failed": "failed", "diverged": "diverged", "refused": "n/a"}
 
+NOT_MEASURED = "not measured"
+
 _RECORD_FIELDS = ("parameters", "macs", "macs_executed")
 _OWN_TO_A_RUN = ("seed", "root", "out")
 _LONGEST_REASON = 400
@@ -151,13 +153,12 @@ def make_row(
     else:
         reasons += [f"seed {r.seed} {WORDS[r.status]}: {brief(r.reason)}" for r in rest]
     outdated = outdated or {}
-    reasons += _reasons_outdated(outdated, alone=not records)
+    reasons += _reasons_by_seed(outdated, alone=not records)
     absent = sorted(set(seeds) - {r.seed for r in records} - outdated.keys())
     if not records and not outdated:
         reasons.append("not run")
     elif absent and status != "refused":
         reasons.append(f"seed{'s' if len(absent) > 1 else ''} {_joined(absent)} not run")
-    reasons += [f"{metric}: {cell.reason}" for metric, cell in cells.items() if cell.reason]
     times = [r.seconds["total"] for r in done if "total" in r.seconds]
     return TableRow(
         row=name,
@@ -188,17 +189,17 @@ def _metric_cell(
     metric: MetricSpec, done: Sequence[RunRecord], published: PublishedValue | None
 ) -> MetricCell:
     values = [value for r in done if (value := measured(r, metric)) is not None]
-    reasons = [
-        f"seed {r.seed}: {brief(r.notes.get(metric.name, 'not measured'))}"
+    why = {
+        r.seed: brief(r.notes.get(metric.name, NOT_MEASURED))
         for r in done
         if measured(r, metric) is None
-    ]
+    }
     return MetricCell(
         mean=statistics.fmean(values) if values else None,
         std=statistics.stdev(values) if len(values) > 1 else None,
         n=len(values),
         published=published,
-        reason=", ".join(reasons),
+        reason=", ".join(_reasons_by_seed(why, alone=not values)),
     )
 
 
@@ -218,15 +219,15 @@ def _reasons_without_result(rest: Sequence[RunRecord]) -> list[str]:
     return [f"seed {r.seed} {WORDS[r.status]}: {brief(r.reason)}" for r in rest]
 
 
-def _reasons_outdated(outdated: Mapping[int, str], alone: bool) -> list[str]:
-    """Why runs don't count, each reason once; without the seeds where no run counts."""
-    why = dict.fromkeys(outdated[seed] for seed in sorted(outdated))
+def _reasons_by_seed(by_seed: Mapping[int, str], alone: bool) -> list[str]:
+    """Why runs don't count, each reason once; without the seeds where no other run counts."""
+    why = dict.fromkeys(by_seed[seed] for seed in sorted(by_seed))
     if alone and len(why) == 1:
         return list(why)
     return [
         f"seed{'s' if len(seeds) > 1 else ''} {_joined(seeds)}: {reason}"
         for reason in why
-        if (seeds := sorted(seed for seed in outdated if outdated[seed] == reason))
+        if (seeds := sorted(seed for seed in by_seed if by_seed[seed] == reason))
     ]
 
 

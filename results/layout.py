@@ -45,6 +45,12 @@ class _Column:
     heading: str
     align: str
     cells: tuple[Text, ...]
+    needed: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing in any row."""
+        return all(cell.text in ("", DASH) for cell in self.cells)
 
 
 def lay_out(table: ResultTable) -> Layout:
@@ -61,7 +67,7 @@ def lay_out(table: ResultTable) -> Layout:
         columns.append(_column("MACs", "r", [count(row.macs) for row in rows]))
     columns.append(_column("time", "r", [duration(row.seconds) for row in rows]))
     columns.append(_column("note", "l", [row.note for row in rows]))
-    kept = [c for c in columns if any(cell.text not in ("", DASH) for cell in c.cells)] or columns
+    kept = [c for c in columns if c.needed or not c.empty] or columns
     return Layout(
         title=table.spec.title or table.spec.grid,
         headings=tuple(c.heading for c in kept),
@@ -133,8 +139,9 @@ def signed(number: float, decimals: int) -> str:
 def _metric_columns(metric: MetricSpec, rows: Sequence[TableRow]) -> list[_Column]:
     pairs = [(row, row.metrics[metric.name]) for row in rows]
     values = tuple(Text(_value(row, cell, metric), cell.best) for row, cell in pairs)
-    columns = [_Column(metric.title, "r", values)]
-    if any(cell.published for _, cell in pairs):
+    beside = any(cell.published for _, cell in pairs)
+    columns = [_Column(metric.title, "r", values, needed=beside)]
+    if beside:
         published = [_published(cell, metric.decimals) for _, cell in pairs]
         columns.append(_column("published", "r", published))
         columns.append(_column("diff", "r", [_difference(c, metric.decimals) for _, c in pairs]))

@@ -1,11 +1,11 @@
 """ResultTable: the runs of one grid on one data set, beside the published numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from .aggregate import TableRow, differing, make_row, reference_row, same_settings
+from .aggregate import NOT_MEASURED, TableRow, differing, make_row, reference_row, same_settings
 from .atomic import write_atomically
 from .how import describe
 from .published import Published, PublishedValue
@@ -54,6 +54,7 @@ class ResultTable:
                 continue
             runs = [r for r in own if r.row == row.row]
             rows += _rows(spec, row, runs, values, seeds, notes)
+        rows = _with_reasons(rows, spec.metrics, notes)
         how = describe(spec, [r for r in own if not _outdated(spec, r)])
         return cls(spec, tuple(_mark_best(rows, spec.metrics)), how, tuple(notes))
 
@@ -170,6 +171,36 @@ def _published_values(
         for metric in spec.metrics
         if metric.published
     }
+
+
+def _with_reasons(
+    rows: Sequence[TableRow], metrics: Sequence[MetricSpec], notes: list[str]
+) -> list[TableRow]:
+    """The rows saying why values are missing; what is so in all of them is one note.
+
+    A metric that no run has, without a reason of its own, isn't one of this data set.
+    """
+    ran = [row for row in rows if row.n]
+    said = {metric.name: {row.metrics[metric.name].reason for row in ran} for metric in metrics}
+    throughout = {
+        metric.name
+        for metric in metrics
+        if len(said[metric.name]) == 1 and all(not row.metrics[metric.name].n for row in ran)
+    }
+    for metric in metrics:
+        reason = next(iter(said[metric.name]), "")
+        if metric.name in throughout and reason != NOT_MEASURED:
+            notes.append(f"{metric.title} is n/a: {reason}")
+    return [replace(row, reason=_reason(row, throughout)) for row in rows]
+
+
+def _reason(row: TableRow, throughout: Set[str]) -> str:
+    missing = [
+        f"{name}: {cell.reason}"
+        for name, cell in row.metrics.items()
+        if cell.reason and name not in throughout
+    ]
+    return "; ".join(filter(None, [row.reason, *missing]))
 
 
 def _mark_best(rows: Sequence[TableRow], metrics: Sequence[MetricSpec]) -> list[TableRow]:

@@ -123,16 +123,36 @@ def test_a_metric_that_some_seeds_lack_has_its_own_count() -> None:
         make_record(seed=0, metrics={"bleu": 20.0, "chrf": 50.0}),
         make_record(seed=1, metrics={"bleu": 30.0, "chrf": float("nan")}),
     ]
-    spec = make_spec("1111", metrics=(MetricSpec("bleu"), MetricSpec("chrf"), MetricSpec("ppl")))
-    table = ResultTable.build(spec, records)
+    records.append(make_record("0100", metrics={"bleu": 20.0, "chrf": 50.0, "ppl": 4.0}))
+    metrics = (MetricSpec("bleu"), MetricSpec("chrf"), MetricSpec("ppl"))
+    table = ResultTable.build(make_spec("1111", "0100", metrics=metrics), records)
     cells = only_row(table, "1111").metrics
     assert (cells["bleu"].mean, cells["bleu"].n) == (25.0, 2)
     assert (cells["chrf"].mean, cells["chrf"].n) == (50.0, 1)
     assert (cells["ppl"].mean, cells["ppl"].n) == (None, 0)
     note = only_row(table, "1111").note
     assert "chrf: seed 1: the value was nan" in note
-    assert "ppl: seed 0: not measured" in note
+    assert note.endswith("; ppl: not measured")
     assert "50.00 (n 1)" in table.render("md")
+
+
+def test_what_no_run_has_is_said_once() -> None:
+    notes = {"meteor": "no Java"}
+    records = [
+        make_record(row, seed=seed, metrics={"bleu": 20.0, "meteor": None}, notes=notes)
+        for row in ("1111", "0100")
+        for seed in (0, 1)
+    ]
+    metrics = (MetricSpec("bleu"), MetricSpec("meteor"), MetricSpec("of_another_data_set"))
+    table = ResultTable.build(make_spec("1111", "0100", metrics=metrics), records)
+    assert [row.note for row in table.rows] == ["", ""]
+    assert list(table.notes) == ["meteor is n/a: no Java"]
+
+
+def test_a_metric_that_only_the_paper_has_keeps_its_heading() -> None:
+    spec = make_spec("1111", metrics=(MetricSpec("chrf"), MetricSpec("bleu", published="BLEU")))
+    table = ResultTable.build(spec, [make_record(metrics={"chrf": 50.0})])
+    assert "| chrf | bleu | published |" in table.render("md")
 
 
 def test_best_is_marked_by_what_is_shown() -> None:
