@@ -36,7 +36,7 @@ class PlannedCell:
 
     `training_macs` are the multiply-accumulates of its whole training; None where it is refused.
     `vocabulary`: the symbols that the parameters are counted with, `of_data` whether they are
-    those of the data themselves or what the settings allow.
+    those of the data themselves or what the settings allow. `counted`: at which sizes.
     """
 
     cell: Cell
@@ -47,6 +47,7 @@ class PlannedCell:
     seconds: float | None = None
     vocabulary: int | None = None
     of_data: bool = False
+    counted: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,9 @@ def _speed(gmacs: float) -> str:
 def _vocabularies(plan: Plan) -> list[str]:
     """Which vocabulary the parameters are counted with."""
     counted = {(p.of_data, p.vocabulary): None for p in plan.cells if p.vocabulary is not None}
+    if not counted:  # a task whose sizes come from the data altogether
+        sizes = dict.fromkeys(p.counted for p in plan.cells if p.counted)
+        return [f"params and MACs: {size}, whatever the data have" for size in sizes]
     return [
         f"params: with the {size:,} symbols of the data's own vocabulary"
         if of_data
@@ -220,6 +224,7 @@ def _cost(cell: Cell, vocabulary: int | None) -> PlannedCell:
         work,
         vocabulary=getattr(config, "vocabulary_size", None),
         of_data=vocabulary is not None,
+        counted=report.note,
     )
 
 

@@ -40,7 +40,8 @@ def write_predictions(
         split: of the run's data set.
         root: folder of the data set.
         phase: take the weights of this earlier phase of training.
-        out: the file; default `predictions.SPLIT.json` or `.txt` in the run's folder.
+        out: the file; default `predictions.SPLIT.json` or `.txt` in the run's folder, with the
+            phase in its name where one is given.
         settings: stronger than the record's, e.g. where features lie or a beam width.
 
     Returns:
@@ -66,7 +67,8 @@ def write_predictions(
         _load(module, weights, folder)
         said = module.predictions(data, split)
     name, text = said.file()
-    path = out or folder / f"{Path(name).stem}.{split}{Path(name).suffix}"
+    parts = [Path(name).stem, split, *([phase] if _is_earlier(record, phase) else [])]
+    path = out or folder / f"{'.'.join(parts)}{Path(name).suffix}"
     write_atomically(path, text.encode("utf-8", "replace"))
     return path, said.items
 
@@ -89,7 +91,7 @@ def _record(run: Path) -> tuple[Path, RunRecord]:
 
 
 def _weights(folder: Path, record: RunRecord, phase: str | None) -> dict[str, Tensor]:
-    final = phase in (None, "", record.phase)
+    final = not _is_earlier(record, phase)
     path = folder / (WEIGHTS if final or phase is None else weights_of(phase))
     if not path.is_file():
         there = [found.name.removesuffix(f".{WEIGHTS}") for found in folder.glob(weights_of("*"))]
@@ -102,6 +104,10 @@ def _weights(folder: Path, record: RunRecord, phase: str | None) -> dict[str, Te
         return safetensors.torch.load_file(path)
     except (OSError, SafetensorError) as error:
         raise StoreError(f"can't read the weights {path}: {error}; run the cell again") from None
+
+
+def _is_earlier(record: RunRecord, phase: str | None) -> bool:
+    return phase not in (None, "", record.phase)
 
 
 def _check_vocabulary(record: RunRecord, now: Mapping[str, str]) -> None:

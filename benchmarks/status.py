@@ -109,11 +109,11 @@ def grid_status(
 
 def status_table(cells: Sequence[CellStatus]) -> Table:
     """For the terminal: one line a cell."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("row")
-    table.add_column("seed", justify="right")
-    table.add_column("status")
-    table.add_column("", overflow="ellipsis", no_wrap=True)
+    table = Table(box=None, pad_edge=False, expand=True)
+    table.add_column("row", no_wrap=True)
+    table.add_column("seed", justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("", overflow="ellipsis", no_wrap=True, ratio=1)  # takes what is left
     for cell in cells:
         table.add_row(cell.row, str(cell.seed), WORDS[cell.status], cell.line)
     return table

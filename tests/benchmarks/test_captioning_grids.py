@@ -132,10 +132,10 @@ def test_predict_writes_the_captions_that_were_scored(
     assert json.loads((tmp_path / "all.json").read_text()) == scored
     assert main([*words, "--split", "val", "--out", str(tmp_path / "val.json"), "beam=1"]) == 0
     assert len(json.loads((tmp_path / "val.json").read_text())) == 6
-    earlier = ["--phase", "cross-entropy", "--out", str(tmp_path / "earlier.json")]
-    assert main([*words, *earlier]) == 0
-    assert len(json.loads((tmp_path / "earlier.json").read_text())) == 8
     assert main(words) == 0
+    assert main([*words, "--phase", "cross-entropy"]) == 0
+    earlier = folder / "predictions.test.cross-entropy.json"
+    assert len(json.loads(earlier.read_text())) == 8
     assert json.loads((folder / "predictions.test.json").read_text()) == scored
     assert "wrote" in capsys.readouterr().out
 

@@ -1,5 +1,6 @@
 """What `plan` and `status` say before, during and after a run."""
 
+import io
 import json
 import re
 import shlex
@@ -7,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from attnbench.benchmarks.cell import Choice, make_cells
 from attnbench.benchmarks.cli import main
 from attnbench.benchmarks.grid import load_grid
 from attnbench.benchmarks.lock import CellLock
 from attnbench.benchmarks.runlog import RunLog
+from attnbench.benchmarks.status import CellStatus, status_table
 from attnbench.results import RunRecord, Store
 from tests.benchmarks.tiny import ROWS, cell_folder, command, write_grid
 
@@ -326,3 +329,20 @@ def test_reference_rows_stand_in_the_table_and_are_never_run(
     assert big["status"] == "reference"
     assert big["metrics"]["bleu_tok_split"]["published"] == 28.4
     assert rows["Transformer-Base+NSA"]["status"] == "missing"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_long_lines_never_push_the_row_off_the_screen(width: int) -> None:
+    cells = [CellStatus("NG-SAN", seed, "done", "cider_d 44.52, " * 30) for seed in (0, 11)]
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    console.print(status_table(cells))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= width
+    for line, seed in zip(lines[1:], ("0", "11"), strict=True):
+        assert line.split()[:3] == ["NG-SAN", seed, "done"]
+        assert "cider_d" in line
+
+
+def test_a_plan_says_at_which_sizes_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "ngsan/full", "--preset", "smoke"]) == 0
+    assert "9,488 symbols, whatever the data have" in capsys.readouterr().out
