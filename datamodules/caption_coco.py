@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from .caption_files import member, read_json
-from .caption_records import CaptionImage, CaptionSet, finish, simple_tokens
+from .caption_records import CaptionImage, CaptionSet, finish, pixel_size, simple_tokens
 from .errors import DataError
 
 _EXPECTED = "COCO captions JSON with images (id) and annotations (image_id, caption)"
@@ -29,8 +29,16 @@ def read_coco(path: Path, split: str = "") -> CaptionSet:
     for number, entry in enumerate(member(path, content, "annotations", list, _EXPECTED)):
         text = entry.get("caption") if isinstance(entry, dict) else None
         if not isinstance(text, str):
-            raise DataError(f"{path}, annotation number {number}, has no caption; {_EXPECTED}.")
-        image = images.get(entry.get("image_id"))  # pyright: ignore[reportArgumentType]
+            raise DataError(
+                f"{path}, annotation number {number}, has no caption; expected {_EXPECTED}."
+            )
+        ident = entry.get("image_id")
+        if not _is_id(ident):
+            raise DataError(
+                f"{path}, annotation number {number}, has no image_id that is a whole number; "
+                f"expected {_EXPECTED}."
+            )
+        image = images.get(ident)
         if image is None:
             strays += 1
             continue
@@ -42,8 +50,14 @@ def read_coco(path: Path, split: str = "") -> CaptionSet:
 
 
 def _image(path: Path, number: int, entry: Any, split: str) -> CaptionImage:
-    if not isinstance(entry, dict) or not isinstance(entry.get("id"), int):
-        raise DataError(f"{path}, image number {number}, has no id; expected {_EXPECTED}.")
-    width, height = entry.get("width"), entry.get("height")
-    size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
-    return CaptionImage(entry["id"], split, str(entry.get("file_name", "")), [], [], size)
+    if not isinstance(entry, dict) or not _is_id(entry.get("id")):
+        raise DataError(
+            f"{path}, image number {number}, has no id that is a whole number; expected "
+            f"{_EXPECTED}."
+        )
+    size = pixel_size(entry.get("width"), entry.get("height"))
+    return CaptionImage(entry["id"], split, str(entry.get("file_name") or ""), [], [], size)
+
+
+def _is_id(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 from .caption_files import head_of, member, read_json, refuse_html
-from .caption_records import CaptionImage, CaptionSet, finish, split_role
+from .caption_records import CaptionImage, CaptionSet, finish, pixel_size, split_role
 from .errors import DataError
 
 _EXPECTED = "cocotalk JSON with ix_to_word and images"
@@ -67,15 +67,16 @@ def read_cocotalk(path: Path, labels_path: Path | None = None) -> CaptionSet:
             f"{path} has {len(entries):,} images and {labels_path} has {len(start_N):,}; "
             "they must come from the same run of the preprocessing."
         )
-    if labels_MT.max(initial=0) > len(words):
+    if labels_MT.max(initial=0) > len(words) or labels_MT.min(initial=0) < 0:
+        wrong = min(labels_MT.min(), 0) or labels_MT.max()
         raise DataError(
-            f"{labels_path} has id {labels_MT.max()}, but {path} only {len(words)} words; "
+            f"{labels_path} has id {wrong}, but {path} only {len(words)} words; "
             "they must come from the same run of the preprocessing."
         )
     images: list[CaptionImage] = []
     for number, entry in enumerate(entries):
         # 1-based and with both ends included.
-        rows = labels_MT[max(int(start_N[number]) - 1, 0) : int(end_N[number])]
+        rows = labels_MT[int(start_N[number]) - 1 : int(end_N[number])]
         tokens = [[words[i - 1] for i in row[: _length(row)]] for row in rows]
         images.append(_image(path, number, entry, tokens))
     found = finish(path, "cocotalk JSON and labels", images)
@@ -102,23 +103,25 @@ def _labels(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             labels, start, end = (np.asarray(file[name]) for name in names)
     except KeyError as error:
         raise DataError(f"{path} lacks a data set; expected {_LABELS}.") from error
-    except OSError as error:
+    except Exception as error:  # a damaged file makes the library raise anything
         raise DataError(f"{path} is damaged or cut off; copy it again.") from error
-    bad = labels.ndim != 2 or len(start) != len(end) or end.max(initial=0) > len(labels)
-    if bad:
+    if any(array.dtype.kind not in "iu" for array in (labels, start, end)):
+        raise DataError(f"{path} has labels that are no whole numbers; expected {_LABELS}.")
+    shaped = labels.ndim == 2 and start.ndim == 1 and start.shape == end.shape
+    if not shaped or end.max(initial=0) > len(labels) or start.min(initial=1) < 1:
         raise DataError(f"{path} has ranges outside of its labels; expected {_LABELS}.")
     return labels, start, end
 
 
 def _image(path: Path, number: int, entry: Any, tokens: list[list[str]]) -> CaptionImage:
-    if not isinstance(entry, dict) or "id" not in entry or "split" not in entry:
-        raise DataError(f"{path}, image number {number}, lacks id or split; {_EXPECTED}.")
-    width, height = entry.get("width"), entry.get("height")
+    ident = entry.get("id") if isinstance(entry, dict) else None
+    if not isinstance(ident, int | str) or isinstance(ident, bool) or "split" not in entry:
+        raise DataError(f"{path}, image number {number}, lacks id or split; expected {_EXPECTED}.")
     return CaptionImage(
-        id=entry["id"],
+        id=ident,
         split=split_role(str(entry["split"])) or "",
-        file_name=str(entry.get("file_path", "")),
+        file_name=str(entry.get("file_path") or ""),
         tokens=tokens,
         raw=[" ".join(words) for words in tokens],
-        size=(int(width), int(height)) if width and height else None,
+        size=pixel_size(entry.get("width"), entry.get("height")),
     )

@@ -24,13 +24,20 @@ def read_json(path: Path, expected: str) -> Any:
         expected: what should be in it, for the error.
 
     Raises:
-        DataError: missing, empty, HTML or damaged file.
+        DataError: missing, empty, HTML or damaged file, or text with half characters.
     """
     with reading(path):
         content = path.read_bytes()
     refuse_html(path, content[:512], expected)
     try:
-        return json.loads(content)
+        found = json.loads(content)
+        if b"\\ud" in content.lower():  # an escaped half of a surrogate pair is no character
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{path} has {error.object[error.start]!a}, half of a character, in a text; correct it."
+        ) from error
     except (ValueError, RecursionError) as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise DataError(

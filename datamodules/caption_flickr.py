@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 from .caption_records import CaptionImage, CaptionSet, finish, simple_tokens
 from .errors import DataError
-from .files import read_lines
+from .files import csv_rows, read_lines
 
 _HEADER = "image,caption"
 _EXPECTED = "lines of image,caption below that header, or of IMAGE#NUMBER, a tab and the caption"
@@ -33,6 +32,11 @@ def read_flickr(path: Path) -> CaptionSet:
     for name, text in _rows(path):
         ident = name.rpartition(".")[0] or name
         image = images.setdefault(ident, CaptionImage(ident, "", name, [], []))
+        if image.file_name != name:
+            raise DataError(
+                f"{path} has both {image.file_name} and {name}; without their endings they are one "
+                "image: rename one."
+            )
         text = " ".join(text.split())
         image.tokens.append(simple_tokens(text))
         image.raw.append(text)
@@ -43,13 +47,10 @@ def _rows(path: Path) -> Iterator[tuple[str, str]]:
     lines = read_lines(path)
     first = next(lines)
     if _is_csv(first):
-        reader = csv.reader(lines, skipinitialspace=True)
-        for fields in reader:
-            if not fields:
-                continue
+        for number, fields in csv_rows(path, lines, first=2):
             name, text = fields[0].strip(), ",".join(fields[1:])
             if len(fields) < 2 or not name:
-                raise _bad(path, reader.line_num + 1)
+                raise _bad(path, number)
             yield name, text
         return
     for number, line in enumerate([first, *lines], start=1):

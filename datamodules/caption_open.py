@@ -32,6 +32,11 @@ def open_captions(config: CaptionDataConfig, root: Path) -> CaptionSet:
         if captions.format in ("COCO captions JSON", "captions.txt"):
             split_file = _below(root, config.split_file)
             apply_splits(captions, root, split_file)
+        elif config.split_file:
+            raise DataError(
+                f"{captions.files[0]} has splits of its own: leave out "
+                f"split_file={config.split_file}."
+            )
     if config.vocabulary:
         captions.vocabulary = read_words(_below(root, config.vocabulary) or config.vocabulary)
     elif captions.vocabulary is None and len(found["cocotalk"]) == 1:

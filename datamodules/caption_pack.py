@@ -62,6 +62,8 @@ def pack_captions(
                 f"{root} has no features to pack; name them with features=, or make them from the "
                 "images with extract=efficientnet-lite0."
             )
+        if is_store(source):
+            raise DataError(f"{source} is packed already; use it as it is, or name what to pack.")
         store = pack_features(images, source, folder, dtype=dtype, replace=True)
     scheme, names = match_names(images, store.places.keys())
     missing = [i.id for i, name in zip(images, names, strict=True) if name not in store.places]

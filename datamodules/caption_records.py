@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .errors import DataError
 
@@ -20,6 +21,9 @@ _SPLITS = {
     "dev": "val",
     "test": "test",
 }
+MAX_SIDE = 1 << 24
+"""No image has a side of so many pixels."""
+
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -71,6 +75,15 @@ def simple_tokens(text: str) -> list[str]:
 def split_role(name: str) -> str | None:
     """Give ``train``, ``val`` or ``test`` for the names in use; None for others."""
     return _SPLITS.get(name.strip().lower())
+
+
+def pixel_size(width: Any, height: Any) -> tuple[int, int] | None:
+    """Give an image's size as annotations have it; None unless both are usable whole numbers."""
+    try:
+        size = int(width), int(height)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return size if all(0 < side < MAX_SIDE for side in size) else None
 
 
 def finish(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from .caption_files import read_json
 from .caption_records import CaptionSet, some, split_role
 from .errors import DataError
-from .files import read_lines
+from .files import csv_rows, read_lines
 
 _EXPECTED = "a CSV file with image,split or a JSON object from split to images"
 _OFFICIAL = {"train": "*trainImages.txt", "val": "*devImages.txt", "test": "*testImages.txt"}
@@ -68,10 +67,11 @@ def _read(path: Path) -> dict[str, str]:
             raise DataError(f"{path} is no list of splits; expected {_EXPECTED}.")
         rows = [(str(image), split) for split, images in content.items() for image in images]
     else:
-        table = [row for row in csv.reader(read_lines(path)) if row]
+        table = [row for _, row in csv_rows(path, read_lines(path))]
         if any(len(row) < 2 for row in table):
             raise DataError(f"{path} has a line without a split; expected {_EXPECTED}.")
-        rows = [(row[0].strip(), row[1]) for row in table[1:]]
+        headed = split_role(table[0][1]) is None  # some lists have no heading
+        rows = [(row[0].strip(), row[1]) for row in table[headed:]]
     return _roles(path, rows)
 
 

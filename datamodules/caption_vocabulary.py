@@ -19,13 +19,13 @@ class CaptionVocabulary:
         words: the word of id i stands at i - 1; no word twice.
 
     Raises:
-        DataError: a word that occurs twice, or none at all.
+        DataError: a word that occurs twice, or none at all but UNK.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
         self._ids = {word: number for number, word in enumerate(self.words, start=1)}
-        if not self.words:
+        if set(self.words) <= {UNK}:
             raise DataError("The vocabulary has no word; lower min_count or use more captions.")
         if len(self._ids) < len(self.words):
             twice = next(word for word, n in Counter(self.words).items() if n > 1)

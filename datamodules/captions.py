@@ -146,13 +146,20 @@ class CaptionData(LightningDataModule):
         kept = [image for image in images if names[image.id] in places]
         missing = [image.id for image in images if names[image.id] not in places]
         if missing and (self.config.missing_features == "refuse" or not kept):
+            rest = "add them" + ", or set missing_features=leave_out" * bool(kept)
             raise DataError(
                 f"{len(missing):,} of {len(images):,} images of {split} have no features in "
-                f"{self._features.source}, {some(missing)}; add them, or set "
-                "missing_features=leave_out."
+                f"{self._features.source}, {some(missing)}; {rest}."
             )
         words, most = self.vocabulary, self.config.max_length
         ids = [[words.encode(tokens)[:most] for tokens in image.tokens] for image in kept]
+        if not all(any(each) for each in ids):
+            bare = [image.id for image, each in zip(kept, ids, strict=True) if not any(each)]
+            raise DataError(
+                f"None of the words said of {len(bare):,} images of {split}, {some(bare)}, is in "
+                "the vocabulary, which has no UNK: give the vocabulary that was made from these "
+                "captions."
+            )
         return _Split(
             images=kept,
             encoded=CaptionSplit(

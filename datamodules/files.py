@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -54,6 +55,31 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} can't be read: {error.strerror or error}.") from error
 
 
+def csv_rows(path: Path, lines: Iterable[str], first: int = 1) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of comma-separated lines with their line numbers; empty lines are left out.
+
+    Args:
+        path: the file, for errors.
+        lines: its lines, or those behind its heading.
+        first: number of the first of the lines.
+
+    Raises:
+        DataError: a quote that isn't closed on its line, which would swallow the next ones, or a
+            line that can't be taken apart.
+    """
+    reader = csv.reader(lines, skipinitialspace=True, strict=False)
+    number = first
+    try:
+        for fields in reader:
+            if reader.line_num + first - 1 > number:
+                raise DataError(f"{path}, line {number}: a quote is not closed; correct it.")
+            if fields:
+                yield number, fields
+            number += 1
+    except csv.Error as error:
+        raise DataError(f"{path}, line {number}, can't be taken apart: {error}.") from error
+
+
 def _open(path: Path) -> gzip.GzipFile | BinaryIO:
     """Open by content: gzip data are unpacked whatever the name, and a wrong ``.gz`` is named."""
     stream = path.open("rb")
@@ -81,7 +107,7 @@ def _open(path: Path) -> gzip.GzipFile | BinaryIO:
 
 
 def _empty(path: Path) -> str:
-    return f"{path} is empty; expected one sentence a line."
+    return f"{path} is empty; expected lines of text."
 
 
 @contextmanager

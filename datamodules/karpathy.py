@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from .caption_files import member, read_json
-from .caption_records import CaptionImage, CaptionSet, finish, simple_tokens, split_role
+from .caption_records import (
+    CaptionImage,
+    CaptionSet,
+    finish,
+    pixel_size,
+    simple_tokens,
+    split_role,
+)
 from .errors import DataError
 
 _EXPECTED = "Karpathy's JSON with images, each with split and sentences of tokens and raw"
@@ -61,11 +68,12 @@ def _image(path: Path, number: int, entry: Any) -> tuple[CaptionImage, int]:
             text, unspaced = " ".join(words), unspaced + 1
         tokens.append(words)
         raw.append(text)
-    name = "/".join(part for part in (entry.get("filepath"), entry.get("filename")) if part)
-    width, height = entry.get("width"), entry.get("height")  # some writers add them
-    size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
+    parts = [part for part in (entry.get("filepath"), entry.get("filename")) if part]
+    if not all(isinstance(part, str) for part in parts):
+        raise DataError(f"{place} has a filepath or filename that is no text; correct it.")
+    size = pixel_size(entry.get("width"), entry.get("height"))  # some writers add them
     split = split_role(entry["split"]) or ""
-    return CaptionImage(ident, split, name, tokens, raw, size), unspaced
+    return CaptionImage(ident, split, "/".join(parts), tokens, raw, size), unspaced
 
 
 def _sentence(place: str, sentence: Any) -> tuple[list[str], str]:

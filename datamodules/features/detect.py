@@ -39,6 +39,8 @@ def open_source(path: Path) -> Source:
         return Hdf5File(path)
     if head[16:20] == _LMDB_MAGIC:
         return LmdbFile(path)
+    if path.suffix in (".npz", ".npy"):
+        raise DataError(f"{path} has the features of one image; give its folder, {path.parent}.")
     if head.startswith((b"PK", b"\x80")):
         return TorchFile(path)
     if _TSV.search(path.name) or (b"\t" in head and head.isascii()):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -101,9 +99,9 @@ def load(path: Path, expected: str) -> dict[str, np.ndarray]:
                 return {"array": loaded}
             with loaded:
                 return {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    except Exception as error:  # a damaged file makes the library raise anything
         raise DataError(
             f"{path} is cut off, or holds something else than plain arrays; expected {expected}: "
             "copy it again."
@@ -114,8 +112,20 @@ def npz_item(name: str, path: Path, arrays: Mapping[str, np.ndarray]) -> Feature
     """Turn the arrays of an npz into features by the names they have.
 
     Raises:
-        DataError: none of the known names.
+        DataError: none of the known names, or arrays of another kind than these should be.
     """
+    try:
+        return _npz_item(name, path, arrays)
+    except DataError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        shapes = ", ".join(f"{key} {array.dtype}{array.shape}" for key, array in arrays.items())
+        raise DataError(
+            f"{path}, image {name}, has arrays that don't fit together ({shapes}); expected {_NPZ}."
+        ) from error
+
+
+def _npz_item(name: str, path: Path, arrays: Mapping[str, np.ndarray]) -> FeatureItem:
     boxes = arrays.get("bbox", arrays.get("boxes"))
     size = _size(arrays)
     if "x" in arrays:
@@ -128,7 +138,8 @@ def npz_item(name: str, path: Path, arrays: Mapping[str, np.ndarray]) -> Feature
     for key in ("feat", "z", "features"):
         if key in arrays:
             return FeatureItem(name, rows_of(arrays[key]), boxes, size)
-    raise DataError(f"{path} has only {', '.join(arrays) or 'no arrays'}; expected {_NPZ}.")
+    known = f"only {', '.join(arrays)}" if arrays else "no arrays"
+    raise DataError(f"{path} has {known}; expected {_NPZ}.")
 
 
 def _size(arrays: Mapping[str, np.ndarray]) -> tuple[int, int] | None:

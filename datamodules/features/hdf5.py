@@ -48,7 +48,9 @@ class Hdf5File:
                     if key.endswith((_BOXES, "_cls_prob")) or not _is_wanted(name, wanted):
                         continue
                     yield self._item(file, key, name)
-        except OSError as error:
+        except DataError:
+            raise
+        except Exception as error:  # a damaged file makes the library raise anything
             raise DataError(f"{self.path} is damaged or cut off; copy it again.") from error
 
     def _item(self, file: h5py.File, key: str, name: str) -> FeatureItem:

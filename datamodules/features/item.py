@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..caption_records import MAX_SIDE
 from ..errors import DataError
 
 
@@ -50,7 +51,8 @@ def checked(place: str, item: FeatureItem) -> FeatureItem:
         item: what was read.
 
     Raises:
-        DataError: wrong number of dimensions, no row, NaN or infinity, boxes that don't fit.
+        DataError: wrong number of dimensions, no row, NaN or infinity, boxes that don't fit, a size
+            that no image has.
     """
     features = item.features_NF
     if features.ndim != 2 or not features.size or features.dtype.kind not in "fiu":
@@ -64,14 +66,24 @@ def checked(place: str, item: FeatureItem) -> FeatureItem:
             f"{place}, image {item.id}: {bad:,} of {features.size:,} values are NaN or infinite; "
             "make its features again."
         )
+    if item.size is not None and not all(0 <= side < MAX_SIDE for side in item.size):
+        raise DataError(
+            f"{place}, image {item.id}: a size of {item.size[0]} x {item.size[1]} pixels; correct "
+            "it, or give none."
+        )
     boxes = item.boxes_N4
     if boxes is None:
         return item
+    if boxes.dtype.kind not in "fiu":
+        raise DataError(f"{place}, image {item.id}: boxes of type {boxes.dtype}; expected numbers.")
     if boxes.shape != (len(features), 4):
         raise DataError(
             f"{place}, image {item.id}: boxes of shape {boxes.shape} for {len(features)} regions; "
             f"expected ({len(features)}, 4)."
         )
-    if not np.isfinite(boxes).all():
-        raise DataError(f"{place}, image {item.id}: a box is NaN or infinite; make it again.")
+    if not (np.abs(boxes.astype(np.float64)) < MAX_SIDE).all():
+        raise DataError(
+            f"{place}, image {item.id}: a box is NaN, infinite or larger than any image; make it "
+            "again."
+        )
     return item

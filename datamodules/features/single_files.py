@@ -51,12 +51,22 @@ class LmdbFile:
                 ) as env,
                 env.begin() as view,
             ):
+                self._refuse_cut_off(env.info()["last_pgno"] + 1, env.stat()["psize"])
                 for key, value in view.cursor():
                     name = bytes(key).decode("utf-8", "replace")
                     if not name.startswith("__") and (wanted is None or name in wanted):
                         yield self._item(name, bytes(value))
         except lmdb.Error as error:
             raise DataError(f"{self.path} is damaged or no LMDB data base: {error}.") from error
+
+    def _refuse_cut_off(self, pages: int, page_bytes: int) -> None:
+        """Raise DataError if pages are missing: reading one would end the whole process."""
+        path = self.path / "data.mdb" if self.path.is_dir() else self.path
+        if path.stat().st_size < pages * page_bytes:
+            raise DataError(
+                f"{path} is cut off: {path.stat().st_size:,} bytes instead of at least "
+                f"{pages * page_bytes:,}; copy it again."
+            )
 
     def _item(self, name: str, value: bytes) -> FeatureItem:
         try:
@@ -65,9 +75,9 @@ class LmdbFile:
                 return FeatureItem(name, rows_of(loaded))
             with loaded:
                 return npz_item(name, self.path, {key: loaded[key] for key in loaded.files})
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
-            if isinstance(error, DataError):
-                raise
+        except DataError:
+            raise
+        except Exception as error:  # a damaged value makes the library raise anything
             raise DataError(
                 f"{self.path}, image {name}: the value is no array; expected {_LMDB_VALUES}."
             ) from error
@@ -91,10 +101,17 @@ class TorchFile:
             name = str(key)
             if wanted is not None and name not in wanted:
                 continue
-            array = np.asarray(value) if hasattr(value, "__array__") else None
-            if array is None:
-                raise DataError(f"{self.path}, image {name}, is no array; expected {_TORCH}.")
-            yield FeatureItem(name, rows_of(array))
+            yield FeatureItem(name, rows_of(self._array(name, value)))
+
+    def _array(self, name: str, value: Any) -> np.ndarray:
+        import torch
+
+        if isinstance(value, torch.Tensor):
+            dense = value.detach().to_dense()
+            return (dense.float() if dense.dtype == torch.bfloat16 else dense).numpy()
+        if not isinstance(value, np.ndarray):
+            raise DataError(f"{self.path}, image {name}, is no array; expected {_TORCH}.")
+        return value
 
     def _load(self) -> dict[Any, Any]:
         import torch

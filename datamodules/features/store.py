@@ -92,7 +92,9 @@ class FeatureStore:
                 with np.load(folder / INDEX, allow_pickle=False) as index:
                     self.rows, self.sizes = index["rows"], index["sizes"]
                 self.ids: list[str] = json.loads((folder / IDS).read_text(encoding="utf-8"))
-            except (ValueError, KeyError, EOFError) as error:
+            except OSError:
+                raise
+            except Exception as error:  # a damaged archive makes the library raise anything
                 raise _damaged(folder, "its index can't be read") from error
             self._features = self._map(FEATURES, self.header.dtype, self.header.dim)
             self._boxes = self._map(BOXES, "float32", 4) if self.header.boxes else None
