@@ -82,6 +82,8 @@ def _parts(path: Path) -> list[Path]:
 def find_features(root: Path, *, packed: bool = True) -> list[Path]:
     """Name what looks like features in a folder and its subfolders: stores alone if there are any.
 
+    Hidden folders are passed over.
+
     TSV files of one folder count as one, named by their folder.
 
     Args:
@@ -92,7 +94,7 @@ def find_features(root: Path, *, packed: bool = True) -> list[Path]:
         DataError: a folder can't be read.
     """
     with reading(root):
-        folders = [path for path in sorted(root.iterdir()) if path.is_dir()]
+        folders = [p for p in sorted(root.iterdir()) if p.is_dir() and p.name[0] != "."]
         stores = [path for path in (root, *folders) if is_store(path)]
         if stores and packed:
             return stores

@@ -46,13 +46,15 @@ def write_store(
     work = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
-        _Writer(work, dtype, layout, place or layout).write(items)
-        work.chmod(0o755)  # a temporary folder is readable for its owner only
-        if folder.exists() and replace and is_store(folder):
-            shutil.rmtree(folder)
-        if not is_store(folder):  # otherwise another process was first
-            _rename(work, folder)
+        # Hidden, so that what a killed process leaves is taken for no store.
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        new = work / "new"
+        new.mkdir()
+        _Writer(new, dtype, layout, place or layout).write(items)
+        if replace and is_store(folder):
+            _swap(new, folder, work / "old")
+        elif not is_store(folder):  # otherwise another process was first
+            _rename(new, folder)
     except OSError as error:
         raise DataError(
             f"{folder} can't be written: {error.strerror or error}; give another folder."
@@ -61,6 +63,16 @@ def write_store(
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
     return FeatureStore(folder)
+
+
+def _swap(new: Path, folder: Path, old: Path) -> None:
+    """Put a store in the place of another, which is there again if that fails."""
+    os.rename(folder, old)
+    try:
+        _rename(new, folder)
+    except OSError:
+        os.rename(old, folder)
+        raise
 
 
 def _rename(work: Path, folder: Path) -> None:

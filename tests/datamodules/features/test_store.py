@@ -1,10 +1,15 @@
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from attnbench.datamodules.features.detect import find_features
 from attnbench.datamodules.features.item import FeatureItem
 from attnbench.datamodules.features.store import FeatureStore, is_store
 from attnbench.datamodules.features.writer import write_store
@@ -81,6 +86,31 @@ def test_a_store_is_replaced_only_when_the_new_one_is_whole(tmp_path):
     assert new.ids == ["391895"] and os.listdir(tmp_path) == ["store"]
     kept = write_store(tmp_path / "store", items(), layout="third")
     assert kept.header.layout == "new"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from attnbench.datamodules.features import writer
+from tests.datamodules.features.test_store import items
+
+os.rename = lambda *places: os.kill(os.getpid(), signal.SIGKILL)
+writer.write_store(Path(sys.argv[1]), items(), layout="killed", replace=True)
+"""
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_a_killed_process_leaves_is_taken_for_no_features(tmp_path, replace):
+    if replace:
+        made(tmp_path)
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "store")]
+    top = Path(__file__).parents[3]
+    assert subprocess.run(command, cwd=top, check=False).returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 1 + replace
+    assert find_features(tmp_path) == [tmp_path / "store"] * replace
+    write_store(tmp_path / "store", items(), layout="again", replace=True)
+    assert find_features(tmp_path) == [tmp_path / "store"]
+    assert FeatureStore(tmp_path / "store").header.layout == "again"
 
 
 def test_two_writers_at_once(tmp_path):
