@@ -14,7 +14,7 @@ from torch import Tensor
 from ..datamodules.caption_batch import CaptionBatch
 from ..datamodules.captions import CaptionData
 from ..models.captioner import Captioner
-from ..models.decoding import LengthPenalty, beam_search
+from ..models.decoding import DecodingError, LengthPenalty, beam_search
 from ..models.layers import projected_cross_entropy
 from .captioning_config import CaptioningConfig
 from .cost import CostReport, cost_report
@@ -149,7 +149,13 @@ class CaptioningTask(TaskModule):
     def _self_critical(self, batch: CaptionBatch) -> Tensor:
         """The policy-gradient loss, with reward, baseline and their difference logged apart."""
         assert self._rewards is not None, "begin_phase prepares the rewards"
-        step = self_critical_loss(self.model, batch, self._rewards, self.config, self._chance())
+        try:
+            step = self_critical_loss(self.model, batch, self._rewards, self.config, self._chance())
+        except DecodingError as error:
+            raise Diverged(
+                f"after {self.global_step} self-critical updates {error}: lower scst_learning_rate "
+                f"({self.config.scst_learning_rate:.2g})"
+            ) from error
         for name in ("reward", "baseline", "advantage"):
             self.log(f"train/{name}", getattr(step, name), batch_size=len(batch))
         return step.loss

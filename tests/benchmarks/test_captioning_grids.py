@@ -170,3 +170,15 @@ def test_every_captioning_grid_has_the_published_rows_in_the_papers_order() -> N
             if (table.paper, table.table, table.dataset_split) == place
         ]
         assert [row.published for row in grid.rows if row.published] == [*table.rows]
+
+
+def test_a_second_phase_that_runs_off_has_diverged(root: Path, tmp_path: Path) -> None:
+    settings = SETTINGS | {"scst_learning_rate": 1e30, "xe_steps": 3}
+    values = {"grid": "own/tiny", "task": "captioning", "presets": {"tiny": settings}}
+    grid = tmp_path / "tiny.yaml"
+    grid.write_text(yaml.safe_dump(values | {"rows": ROWS[:1]}))
+    out = tmp_path / "out"
+    assert main(command("run", grid, out, "--root", str(root))) == 1
+    record = record_of(out)
+    assert record.status == "diverged"
+    assert "lower scst_learning_rate (1e+30)" in record.reason
