@@ -39,9 +39,10 @@ def _is_there(root: Path, contents: Mapping[str, bytes]) -> bool:
         return False
     if not root.is_dir():
         raise DataError(f"{root} is a file; give a folder for the demo data.")
-    files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
-    if set(files) == set(contents) and all(
-        files[name].read_bytes() == content for name, content in contents.items()
+    folders = {parent for name in contents for parent in Path(name).parents} - {Path()}
+    found = {path.relative_to(root) for path in root.rglob("*")}
+    if found == folders | set(map(Path, contents)) and all(
+        (root / name).read_bytes() == content for name, content in contents.items()
     ):
         return True
     if any(root.iterdir()):
@@ -60,7 +61,10 @@ def _write(root: Path, contents: Mapping[str, bytes]) -> None:
         for name, content in contents.items():
             path = work / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            with path.open("wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
         work.chmod(0o755)  # a temporary folder is readable for its owner only
         os.replace(work, root)
     except OSError as error:
