@@ -22,6 +22,7 @@ from .errors import ConfigError, Diverged
 from .metrics.captions import caption_scores
 from .metrics.positions import position_accuracy
 from .module import Evaluation, Phase, TaskModule
+from .optimizers import adam
 from .schedules import ngsan_factor, schedule_factor
 from .scst import END, Rewards, image_of, self_critical_loss
 from .side_by_side import side_by_side
@@ -72,17 +73,9 @@ class CaptioningTask(TaskModule):
     def configure_optimizers(self) -> dict[str, Any]:
         """Adam anew for each phase; parameters with ``lr_scale`` learn at that multiple."""
         config = self.config
-        by_scale: dict[float, list[Tensor]] = {}
-        for parameter in self.model.parameters():
-            by_scale.setdefault(getattr(parameter, "lr_scale", 1.0), []).append(parameter)
         xe = self.phase == CROSS_ENTROPY
-        peak = config.learning_rate if xe else config.scst_learning_rate
-        optimizer = torch.optim.Adam(
-            [{"params": group, "lr": peak * scale} for scale, group in by_scale.items()],
-            betas=(config.adam_beta1, config.adam_beta2),
-            eps=config.adam_epsilon,
-            weight_decay=config.weight_decay,
-            fused=config.precision != "16-mixed",
+        optimizer = adam(
+            self.model, config, config.learning_rate if xe else config.scst_learning_rate
         )
         if not xe:
             return {"optimizer": optimizer}

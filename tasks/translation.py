@@ -19,6 +19,7 @@ from .cost import CostReport, cost_report
 from .errors import Diverged
 from .metrics.translation import translation_scores
 from .module import Evaluation, TaskModule
+from .optimizers import adam
 from .schedules import schedule_factor
 from .side_by_side import side_by_side
 from .translation_config import TranslationConfig
@@ -43,18 +44,7 @@ class TranslationTask(TaskModule):
     def configure_optimizers(self) -> dict[str, Any]:
         """Adam with warm-up; parameters that carry ``lr_scale`` learn at that multiple."""
         config = self.config
-        by_scale: dict[float, list[Tensor]] = {}
-        for parameter in self.model.parameters():
-            by_scale.setdefault(getattr(parameter, "lr_scale", 1.0), []).append(parameter)
-        peak = config.peak_learning_rate
-        optimizer = torch.optim.Adam(
-            [{"params": group, "lr": peak * scale} for scale, group in by_scale.items()],
-            betas=(config.adam_beta1, config.adam_beta2),
-            eps=config.adam_epsilon,
-            weight_decay=config.weight_decay,
-            # One pass over the weights. GradScaler can't clip in front of it.
-            fused=config.precision != "16-mixed",
-        )
+        optimizer = adam(self.model, config, config.peak_learning_rate)
         factor = schedule_factor(config.schedule, config.warmup_steps, config.max_steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {
