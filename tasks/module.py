@@ -12,6 +12,7 @@ import lightning
 from torch import Tensor
 
 from .averaging import average_checkpoints
+from .errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,23 @@ class TaskData(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class AttentionMap:
+    """Where the queries of one item look, at one place of a model.
+
+    Attributes:
+        layers: the weights (H, Q, K) of each layer from the first on, over real queries and keys
+            only; a row sums to 1 over its keys. Empty where the attention there has none.
+        queries, keys: what stands at each of them, such as a word or the number of a step.
+        missing: why ``layers`` is empty.
+    """
+
+    layers: tuple[Tensor, ...]
+    queries: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    missing: str = ""
+
+
 class TaskModule(lightning.LightningModule):
     """A LightningModule that the runner can train phase by phase, and evaluate."""
 
@@ -126,3 +144,17 @@ class TaskModule(lightning.LightningModule):
     def predictions(self, data: Any, split: str) -> Evaluation:
         """What the model says of a split; scores may be left out."""
         return self.evaluate(data, split)
+
+    def attention_maps(self, data: Any, split: str, item: str) -> dict[str, AttentionMap]:
+        """Attention weights of one item, by the name of the place, e.g. ``text from audio``.
+
+        Args:
+            data: the task's data module.
+            split: of the data set.
+            item: what an item is called in its split, or its position from 0.
+
+        Raises:
+            ConfigError: there is no such item, or this task can't tell its attention.
+            DataError: there is no such split.
+        """
+        raise ConfigError("this task doesn't tell its attention weights, so they can't be drawn")
