@@ -1,8 +1,7 @@
 """Loaders of captioning batches; the one for training can be resumed in the middle of an epoch.
 
-As those of translation they are plain iterables that leave torch's random state alone. The next
-batch is gathered in a thread while the current one is used, so that reading features from disk
-costs no time where there is enough of it between two batches.
+The next batch is gathered in a thread while the current one is used, so that reading features from
+disk costs no time where there is enough of it between two batches.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import numpy as np
 import torch
 
 from .caption_batch import CaptionBatch
-from .errors import DataError
 from .features.store import FeatureStore
+from .loading import Loader, StatefulLoader, epoch_order
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,14 @@ class BatchPlan:
 
     def rows(self, images: int, epoch: int) -> list[np.ndarray]:
         """Give the image numbers of each of this rank's batches."""
-        order = np.arange(images)
-        if self.shuffle:
-            order = np.random.default_rng([self.seed, epoch]).permutation(images)
-        if self.num_replicas > 1:
-            share = -(-images // self.num_replicas)
-            order = np.resize(order, share * self.num_replicas)[self.rank :: self.num_replicas]
+        order = epoch_order(
+            images,
+            seed=self.seed,
+            epoch=epoch,
+            shuffle=self.shuffle,
+            num_replicas=self.num_replicas,
+            rank=self.rank,
+        )
         return [
             order[start : start + self.batch_size]
             for start in range(0, len(order), self.batch_size)
@@ -128,7 +129,7 @@ class BatchPlan:
         return random.integers(available - wanted + 1) + np.arange(wanted)
 
 
-class CaptionLoader:
+class CaptionLoader(Loader[CaptionBatch]):
     """Batches for evaluation: each ``iter()`` starts from the first one.
 
     Args:
@@ -140,73 +141,30 @@ class CaptionLoader:
         self.split, self.plan = split, plan
 
     def __len__(self) -> int:
-        """Give the number of batches in an epoch."""
         return self.plan.length(len(self.split))
 
-    def __iter__(self) -> Iterator[CaptionBatch]:
-        yield from self._batches(self.plan.rows(len(self.split), 0), epoch=0)
+    def order(self, epoch: int) -> list[np.ndarray]:
+        """Give the images of each batch of an epoch."""
+        return self.plan.rows(len(self.split), epoch)
 
-    def _batches(self, order: Sequence[np.ndarray], epoch: int) -> Iterator[CaptionBatch]:
+    def batches(self, order: Sequence[np.ndarray], epoch: int) -> Iterator[CaptionBatch]:
         """Gather each batch one ahead of its use."""
         with ThreadPoolExecutor(1, thread_name_prefix="captions") as pool:
             ahead: Future[CaptionBatch] | None = None
             for number in range(len(order)):
-                current = ahead or pool.submit(self._gather, order[number], epoch)
+                current = ahead or pool.submit(self.gather, order[number], epoch)
                 more = number + 1 < len(order)
                 batch = current.result()
-                ahead = pool.submit(self._gather, order[number + 1], epoch) if more else None
+                ahead = pool.submit(self.gather, order[number + 1], epoch) if more else None
                 yield batch
 
-    def _gather(self, rows: np.ndarray, epoch: int) -> CaptionBatch:
+    def gather(self, rows: np.ndarray, epoch: int) -> CaptionBatch:
+        """Choose captions and make one batch."""
         chosen = [self.plan.captions(len(self.split.ids[row]), int(row), epoch) for row in rows]
         return self.split.batch(rows, chosen, self.plan.max_regions)
 
-
-class StatefulCaptionLoader(CaptionLoader):
-    """Batches for training, whose place Lightning saves in checkpoints and restores.
-
-    Each ``iter()`` goes on behind the last batch that was given out, up to the end of the epoch;
-    the next one begins the next epoch.
-    """
-
-    def __init__(self, split: CaptionSplit, plan: BatchPlan) -> None:
-        super().__init__(split, plan)
-        self._epoch = 0
-        self._used = 0
-
-    def __iter__(self) -> Iterator[CaptionBatch]:
-        order = self.plan.rows(len(self.split), self._epoch)
-        for batch in self._batches(order[self._used :], self._epoch):
-            # Counted before it is given out: whoever stops after it goes on with the next one.
-            self._used += 1
-            if self._used == len(order):
-                self._epoch, self._used = self._epoch + 1, 0
-            yield batch
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give the place behind the last batch given out, and what the batches are made from."""
-        return {"epoch": self._epoch, "used": self._used, "plan": self._plan()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on at a stored place.
-
-        Raises:
-            DataError: the place belongs to other batches.
-        """
-        stored = state_dict["plan"]
-        changed = [
-            f"{key} was {stored.get(key)} and is {value}"
-            for key, value in self._plan().items()
-            if stored.get(key) != value
-        ]
-        if changed:
-            raise DataError(
-                f"The checkpoint can't be continued with other batches ({', '.join(changed)}); use "
-                "the settings and data that it was trained with, or start anew."
-            )
-        self._epoch, self._used = int(state_dict["epoch"]), int(state_dict["used"])
-
-    def _plan(self) -> dict[str, Any]:
+    def made_from(self) -> dict[str, Any]:
+        """Name what the batches depend on."""
         plan = self.plan
         return {
             "seed": plan.seed,
@@ -217,3 +175,7 @@ class StatefulCaptionLoader(CaptionLoader):
             "images": len(self.split),
             "captions": sum(map(len, self.split.ids)),
         }
+
+
+class StatefulCaptionLoader(StatefulLoader[CaptionBatch], CaptionLoader):
+    """Batches for training, whose place Lightning saves in checkpoints and restores."""

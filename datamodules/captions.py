@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from lightning import LightningDataModule
 from torch import Tensor
 
 from .caption_card import CaptionCard, CaptionSplitCard
@@ -25,6 +22,7 @@ from .errors import DataError
 from .features.matching import match_names
 from .features.store import FeatureStore, header_facts
 from .files import sha256_file
+from .module import ResumableDataModule
 from .registry import dataset_entry
 
 SPLITS = ("train", "val", "test")
@@ -39,7 +37,7 @@ class _Split:
     dropped: dict[str, int]
 
 
-class CaptionData(LightningDataModule):
+class CaptionData(ResumableDataModule):
     """Images with captions and features of one data set, read when they are first asked for.
 
     Images without captions and captions without words are left out and counted in the card.
@@ -53,24 +51,13 @@ class CaptionData(LightningDataModule):
     """
 
     def __init__(self, config: CaptionDataConfig) -> None:
-        super().__init__()
+        super().__init__(config.dataset, config.root)
         self.config = config
         self._splits: dict[str, _Split] = {}
-        self._loader: StatefulCaptionLoader | None = None
-        self._place: dict[str, Any] | None = None
 
-    @cached_property
-    def root(self) -> Path:
-        """Folder of the data; a temporary one, gone with this object, for the demo without one."""
-        if self.config.root is not None:
-            return self.config.root
-        entry = dataset_entry(self.config.dataset)
-        if entry.name != "demo":
-            raise DataError(f"{entry.name} needs root, the folder it lies in ({entry.source}).")
-        self._temporary = tempfile.TemporaryDirectory(prefix="attnbench-demo-")
-        folder = Path(self._temporary.name) / "captioning"
-        write_captioning_demo(folder)
-        return folder
+    def write_demo(self, root: Path) -> Path:
+        """Write the captioning demo into a folder."""
+        return write_captioning_demo(root)
 
     @cached_property
     def _captions(self) -> CaptionSet:
@@ -188,11 +175,7 @@ class CaptionData(LightningDataModule):
 
     def train_dataloader(self) -> StatefulCaptionLoader:
         """Give the training batches, going on where a loaded state stopped."""
-        self._loader = StatefulCaptionLoader(self._split("train").encoded, self._plan(True))
-        if self._place is not None:
-            self._loader.load_state_dict(self._place)
-            self._place = None
-        return self._loader
+        return self.resumed(StatefulCaptionLoader(self._split("train").encoded, self._plan(True)))
 
     def val_dataloader(self) -> CaptionLoader:
         """Give the validation batches."""
@@ -213,24 +196,8 @@ class CaptionData(LightningDataModule):
             max_regions=self.config.max_regions,
             seed=self.config.seed,
             shuffle=shuffle,
-            num_replicas=self.trainer.world_size if self.trainer else 1,
-            rank=self.trainer.global_rank if self.trainer else 0,
+            **self.share,
         )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give the place in the training batches, for Lightning's checkpoints."""
-        return {"train": self._loader.state_dict()} if self._loader else {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Let the training loader go on with the batch after the last one used.
-
-        Raises:
-            DataError: the checkpoint was trained on other batches (on a loader that exists already;
-                otherwise `train_dataloader` raises it).
-        """
-        self._place = state_dict.get("train")
-        if self._loader is not None and self._place is not None:
-            self._loader.load_state_dict(self._place)
 
     def decode(self, ids: Iterable[int] | Tensor) -> str:
         """Give ids, up to the first 0, as words separated by spaces."""

@@ -1,13 +1,7 @@
-"""Loaders of translation batches; the one for training can be resumed in the middle of an epoch.
-
-They are plain iterables, not torch DataLoaders: gathering a batch from flat arrays takes far less
-than a training step, so no worker is needed; torch's global random state is left alone; and
-Lightning takes an iterable as it is, where it would put a sampler of its own into a DataLoader.
-"""
+"""Loaders of translation batches; the one for training can be resumed in the middle of an epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +10,7 @@ import torch
 
 from .batch import TranslationBatch
 from .batching import TokenBatches
-from .errors import DataError
+from .loading import Loader, StatefulLoader
 from .store import TokenStore
 from .vocabulary import EOS, PAD
 
@@ -52,7 +46,7 @@ class Pairs:
         )
 
 
-class PairLoader:
+class PairLoader(Loader[TranslationBatch]):
     """Batches for evaluation: each ``iter()`` starts from the first one.
 
     Args:
@@ -61,58 +55,23 @@ class PairLoader:
     """
 
     def __init__(self, pairs: Pairs, batches: TokenBatches) -> None:
-        self.pairs = pairs
-        self.batches = batches
+        self.pairs, self.token_batches = pairs, batches
 
     def __len__(self) -> int:
-        """Give the number of batches in an epoch."""
-        return len(self.batches)
+        return len(self.token_batches)
 
-    def __iter__(self) -> Iterator[TranslationBatch]:
-        for rows in self.batches.batches():
-            yield self.pairs.batch(rows)
+    def order(self, epoch: int) -> list[np.ndarray]:
+        """Give the pairs of each batch of an epoch."""
+        return self.token_batches.batches(epoch)
+
+    def gather(self, rows: np.ndarray, epoch: int) -> TranslationBatch:
+        """Make one batch."""
+        return self.pairs.batch(rows)
+
+    def made_from(self) -> dict[str, Any]:
+        """Name what the batches depend on."""
+        return dict(self.token_batches.plan)
 
 
-class StatefulLoader(PairLoader):
-    """Batches for training, whose place Lightning saves in checkpoints and restores.
-
-    Each ``iter()`` goes on behind the last batch that was given out, up to the end of the epoch;
-    the next one begins the next epoch.
-    """
-
-    def __init__(self, pairs: Pairs, batches: TokenBatches) -> None:
-        super().__init__(pairs, batches)
-        self._epoch = 0
-        self._used = 0
-
-    def __iter__(self) -> Iterator[TranslationBatch]:
-        order = self.batches.batches(self._epoch)
-        for rows in order[self._used :]:
-            # Counted before it is given out: whoever stops after it goes on with the next one.
-            self._used += 1
-            if self._used == len(order):
-                self._epoch, self._used = self._epoch + 1, 0
-            yield self.pairs.batch(rows)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give the place behind the last batch given out, and what the batches are made from."""
-        return {"epoch": self._epoch, "used": self._used, "plan": dict(self.batches.plan)}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on at a stored place.
-
-        Raises:
-            DataError: the place belongs to other batches.
-        """
-        stored, plan = state_dict["plan"], self.batches.plan
-        changed = [
-            f"{key} was {stored.get(key)} and is {value}"
-            for key, value in plan.items()
-            if stored.get(key) != value
-        ]
-        if changed:
-            raise DataError(
-                f"The checkpoint can't be continued with other batches ({', '.join(changed)}); use "
-                "the settings and data that it was trained with, or start anew."
-            )
-        self._epoch, self._used = int(state_dict["epoch"]), int(state_dict["used"])
+class StatefulPairLoader(StatefulLoader[TranslationBatch], PairLoader):
+    """Batches for training, whose place Lightning saves in checkpoints and restores."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from lightning import LightningDataModule
 from torch import Tensor
 
 from .batching import TokenBatches
@@ -19,7 +17,8 @@ from .corpus import IdCorpus, TextCorpus, find_split
 from .demo.translation import write_translation_demo
 from .errors import DataError
 from .files import sha256_file
-from .loader import PairLoader, Pairs, StatefulLoader
+from .loader import PairLoader, Pairs, StatefulPairLoader
+from .module import ResumableDataModule
 from .open_corpus import open_corpus
 from .prepare import Codec, Encoded, filter_training, prepare_ids, prepare_text
 from .registry import dataset_entry
@@ -29,7 +28,7 @@ from .translation_config import TranslationDataConfig
 from .vocabulary import Vocabulary
 
 
-class TranslationData(LightningDataModule):
+class TranslationData(ResumableDataModule):
     """Sentence pairs of one data set, read when they are first asked for.
 
     Training pairs with an empty side, or longer than allowed, are dropped and counted in the card.
@@ -44,24 +43,13 @@ class TranslationData(LightningDataModule):
     """
 
     def __init__(self, config: TranslationDataConfig) -> None:
-        super().__init__()
+        super().__init__(config.dataset, config.root)
         self.config = config
         self._splits: dict[str, Encoded] = {}
-        self._loader: StatefulLoader | None = None
-        self._place: dict[str, Any] | None = None
 
-    @cached_property
-    def root(self) -> Path:
-        """Folder of the data; a temporary one, gone with this object, for the demo without one."""
-        if self.config.root is not None:
-            return self.config.root
-        entry = dataset_entry(self.config.dataset)
-        if entry.name != "demo":
-            raise DataError(f"{entry.name} needs root, the folder it lies in ({entry.source}).")
-        self._temporary = tempfile.TemporaryDirectory(prefix="attnbench-demo-")
-        folder = Path(self._temporary.name) / "translation"
-        write_translation_demo(folder)
-        return folder
+    def write_demo(self, root: Path) -> Path:
+        """Write the translation demo into a folder."""
+        return write_translation_demo(root)
 
     @cached_property
     def _corpus(self) -> TextCorpus | IdCorpus:
@@ -153,13 +141,9 @@ class TranslationData(LightningDataModule):
         marked = isinstance(subword, Words) and subword.marker is not None
         return subword.decode(line.split()) if marked else line
 
-    def train_dataloader(self) -> StatefulLoader:
+    def train_dataloader(self) -> StatefulPairLoader:
         """Give the training batches, going on where a loaded state stopped."""
-        self._loader = StatefulLoader(*self._pairs("train", shuffle=True))
-        if self._place is not None:
-            self._loader.load_state_dict(self._place)
-            self._place = None
-        return self._loader
+        return self.resumed(StatefulPairLoader(*self._pairs("train", shuffle=True)))
 
     def val_dataloader(self) -> PairLoader:
         """Give the validation batches."""
@@ -182,27 +166,11 @@ class TranslationData(LightningDataModule):
             max_sentences=self.config.max_sentences,
             seed=self.config.seed,
             shuffle=shuffle,
-            num_replicas=self.trainer.world_size if self.trainer else 1,
-            rank=self.trainer.global_rank if self.trainer else 0,
+            **self.share,
             too_long="error",  # in training they are dropped before, and counted
             name=f"split {encoded.name!r}",
         )
         return Pairs(encoded.source, encoded.target, encoded.lines), batches
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give the place in the training batches, for Lightning's checkpoints."""
-        return {"train": self._loader.state_dict()} if self._loader else {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Let the training loader go on with the batch after the last one used.
-
-        Raises:
-            DataError: the checkpoint was trained on other batches (on a loader that exists already;
-                otherwise `train_dataloader` raises it).
-        """
-        self._place = state_dict.get("train")
-        if self._loader is not None and self._place is not None:
-            self._loader.load_state_dict(self._place)
 
     def decode(self, ids: Iterable[int] | Tensor) -> str:
         """Give target ids, up to the first ``</s>``, as plain text."""
