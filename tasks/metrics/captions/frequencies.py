@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ....datamodules.pickles import read_pickle
 from .errors import CaptionScoreError
 from .ngrams import MAX_ID, ORDERS, Captions, Ints, Keys, find, key_of, keys_of
-from .pickles import read_plain_pickle
 
 
 class DocumentFrequencies:
@@ -90,7 +90,7 @@ class DocumentFrequencies:
         Raises:
             CaptionScoreError: no such file, something else in it, or words without `ids`.
         """
-        content = read_plain_pickle(path)
+        content = read_pickle(path, encoding="utf-8", error=CaptionScoreError)
         if not isinstance(content, dict) or not {"document_frequency", "ref_len"} <= set(content):
             raise CaptionScoreError(
                 f"{path} has no document_frequency and ref_len; expected the file that "
