@@ -66,13 +66,7 @@ class AlignedByCTC(nn.Module):
 
     def align(self, streams: Streams) -> tuple[Streams, dict[str, Tensor], dict[str, list[Tensor]]]:
         """The streams with every modality on the text's steps, the loss and the weights."""
-        text = pack_stream(streams, "text")
-        steps = text.valid_BT.shape[1]
-        if steps > self.text_steps:
-            raise ValueError(
-                f"a batch has texts of {steps} steps, but the CTC alignment was built for "
-                f"{self.text_steps}: set text_steps to the longest text of all parts"
-            )
+        text = self._text(streams)
         features, valid = {"text": text.x_BTF}, {"text": text.valid_BT}
         read_at = {"text": text.read_at_B}
         weights: dict[str, list[Tensor]] = {}
@@ -92,6 +86,20 @@ class AlignedByCTC(nn.Module):
                 total, counted = total + loss, counted + items
         aligned = Streams(features, valid, read_at)
         return aligned, {"ctc": total / counted.clamp_min(1)}, weights
+
+    def _text(self, streams: Streams) -> Packed:
+        """The text without padding beyond ``text_steps``."""
+        text = pack_stream(streams, "text")
+        most = self.text_steps
+        if text.valid_BT.shape[1] <= most:
+            return text
+        longest = int(text.length_B.max())
+        if longest > most:
+            raise ValueError(
+                f"a batch has a text of {longest} steps, but the CTC alignment was built for "
+                f"{most}: set text_steps to the longest text of all parts"
+            )
+        return Packed(text.x_BTF[:, :most], text.valid_BT[:, :most], text.read_at_B)
 
 
 class CTCAligner(nn.Module):

@@ -3,15 +3,18 @@
 "Words Can Shift: Dynamically Adjusting Word Representations Using Nonverbal Behaviors" (Wang et
 al., AAAI 2019). For word i with vector e and its segments of audio and vision::
 
-    h_a, h_v = last states of LSTMs over the segments         nonverbal sub-networks
+    h_a, h_v = last states of LSTMs over the segments          nonverbal sub-networks
     w_a = sigmoid(W_ha [h_a; e] + b_a), w_v likewise           attention gates
     h_m = w_a (W_a h_a) + w_v (W_v h_v) + b_h                 nonverbal shift
     e_m = e + alpha h_m, alpha = min(beta |e| / |h_m|, 1)     multimodal-shifted word
 
-and an LSTM over the shifted words. In aligned data, and behind a CTC alignment, the segment of a
-word is one step, the mean of what was sampled during the word, so that the sub-networks make a
-single step each. The gates are scalars; widths and beta are hyper-parameters that the paper tunes
-and doesn't print.
+and an LSTM over the shifted words. The gates are scalars; widths and beta are hyper-parameters
+that the paper tunes and doesn't print.
+
+In aligned data, and behind a CTC alignment, the segment of a word is one step, the mean of what
+was sampled during the word. A sub-network then makes a single step from a state of zeros, where an
+LSTM's recurrent weights and its forget gate have nothing to act on: they are left out, so that no
+parameter is counted that can't matter.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class Raven(nn.Module):
         words = config.used["text"]
         nonverbal = {name: width for name, width in config.used.items() if name != "text"}
         self.subnetworks = nn.ModuleDict(
-            {name: nn.LSTM(width, hidden, batch_first=True) for name, width in nonverbal.items()}
+            {name: OneStepLSTM(width, hidden) for name, width in nonverbal.items()}
         )
         self.gates = nn.ModuleDict({name: nn.Linear(hidden + words, 1) for name in nonverbal})
         self.shifts = nn.ModuleDict(
@@ -63,7 +66,7 @@ class Raven(nn.Module):
             shift_BTF = self.bias
             for name in self.subnetworks:
                 stream = single[name]
-                state_BTH = self.segment_states(stream.x_BTF, name)
+                state_BTH = self.subnetworks[name](stream.x_BTF)
                 state_BTH = state_BTH.masked_fill(~stream.valid_BT[..., None], 0)
                 gate_BT1 = self.gates[name](torch.cat([state_BTH, words_BTF], -1)).sigmoid()
                 shift_BTF = shift_BTF + gate_BT1 * self.shifts[name](state_BTH)
@@ -71,11 +74,23 @@ class Raven(nn.Module):
         read_BH = read_out(self.lstm(words_BTF)[0], read_at_B)
         return StreamsOutput(self.head(read_BH), {}, {})
 
-    def segment_states(self, x_BTF: Tensor, modality: str) -> Tensor:
-        """The last state of the sub-network over each word's segment of one step, (B, T, H)."""
-        segments_N1F = x_BTF.reshape(-1, 1, x_BTF.shape[-1])
-        states_N1H = self.subnetworks[modality](segments_N1F)[0]
-        return states_N1H.view(*x_BTF.shape[:2], -1)
+
+class OneStepLSTM(nn.Module):
+    """The state of an LSTM after one step from zeros: ``o * tanh(i * tanh(g))``.
+
+    Args:
+        inputs: width F of a step.
+        hidden: width H of the state.
+    """
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.gates = nn.Linear(inputs, 3 * hidden)
+
+    def forward(self, x_BTF: Tensor) -> Tensor:
+        """(B, T, F) to (B, T, H), every step by itself."""
+        enter_BTH, made_BTH, leave_BTH = self.gates(x_BTF).chunk(3, -1)
+        return leave_BTH.sigmoid() * (enter_BTH.sigmoid() * made_BTH.tanh()).tanh()
 
 
 def limited(shift_BTF: Tensor, words_BTF: Tensor, beta: float) -> Tensor:
