@@ -37,7 +37,7 @@ DATASETS: dict[str, DatasetEntry] = {
         DatasetEntry(
             name="demo",
             title="small synthetic set in the published format, written by `attnbench data demo`",
-            tasks=("translation", "captioning"),
+            tasks=("translation", "captioning", "sentiment"),
             source="made on this machine",
             licence="Apache-2.0, as the suite",
         ),
@@ -78,6 +78,30 @@ DATASETS: dict[str, DatasetEntry] = {
             tasks=("captioning",),
             source="https://shannon.cs.illinois.edu/DenotationGraph or Karpathy's archive",
             licence="research and education only; the images' own terms are Flickr's",
+        ),
+        DatasetEntry(
+            name="mosi",
+            title="CMU-MOSI: 2,199 clips of 93 videos, sentiment from -3 to 3",
+            tasks=("sentiment",),
+            source="http://multicomp.cs.cmu.edu or the pickles that "
+            "https://github.com/yaohungt/Multimodal-Transformer links",
+            licence="research use; the videos' own terms are YouTube's",
+        ),
+        DatasetEntry(
+            name="mosei",
+            title="CMU-MOSEI: about 23,000 clips of 3,228 videos, sentiment from -3 to 3",
+            tasks=("sentiment",),
+            source="http://multicomp.cs.cmu.edu or the pickles that "
+            "https://github.com/yaohungt/Multimodal-Transformer links",
+            licence="research use; the videos' own terms are YouTube's",
+        ),
+        DatasetEntry(
+            name="iemocap",
+            title="IEMOCAP: acted dialogues, four emotions that are each there or not",
+            tasks=("sentiment",),
+            source="https://sail.usc.edu/iemocap (its release form) or the pickles that "
+            "https://github.com/yaohungt/Multimodal-Transformer links",
+            licence="research use, under its own release form",
         ),
     )
 }

@@ -26,7 +26,7 @@ class SentimentDataConfig(BaseModel):
     )
     cache: Path | None = Field(
         default=None,
-        description="folder for converted features; without one a temporary folder is used",
+        description="folder for converted features; without one they are kept in memory",
     )
     file: Path | None = Field(
         default=None, description="data file, where root holds several (relative to root)"
