@@ -1,7 +1,8 @@
-"""What the runner does while Lightning trains: save, count time, report."""
+"""What the runner does while Lightning trains: save, count time, keep what was said, report."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from typing import Any
@@ -10,8 +11,10 @@ import lightning
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
+from ..tasks.module import Phase
 from .checkpoints import Checkpoints
 from .events import Advanced, Emit
+from .history import Entry, History
 from .progress import describe
 from .runlog import RunLog
 
@@ -21,7 +24,11 @@ _RATE_WINDOW = 50
 
 
 class SaveCheckpoints(Callback):
-    """Saves every `every` updates and after the last one, and keeps the newest few."""
+    """Saves every `every` updates and after the last one, and keeps the newest few.
+
+    Where a validation is due at the same update, it comes first: Lightning does not validate again
+    what a checkpoint says was trained, so a resumed run would never have its numbers.
+    """
 
     def __init__(self, checkpoints: Checkpoints, every: int) -> None:
         self._checkpoints, self._every = checkpoints, every
@@ -37,6 +44,16 @@ class SaveCheckpoints(Callback):
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any
     ) -> None:
         """Save where it is due; with gradient accumulation not every batch is an update."""
+        if not _validates_next(trainer):
+            self._save_if_due(trainer)
+
+    def on_validation_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
+        """Save what had to wait for the validation."""
+        self._save_if_due(trainer)
+
+    def _save_if_due(self, trainer: lightning.Trainer) -> None:
         step = trainer.global_step
         due = step % self._every == 0 or step == trainer.max_steps
         if due and step > self._saved:
@@ -76,6 +93,41 @@ class Clock(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on counting."""
         self._before = float(state_dict["seconds"])
+
+
+class WriteHistory(Callback):
+    """Appends a line after each validation of a phase.
+
+    It must stand before what saves checkpoints, so that no checkpoint is ahead of the file.
+    """
+
+    def __init__(self, history: History, phase: Phase, clock: Clock) -> None:
+        self._history, self._phase, self._clock = history, phase, clock
+        self._last = 0
+
+    def on_train_start(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
+        """After a resume, forget what came after the checkpoint."""
+        self._last = self._history.keep_until(self._phase.name, trainer.global_step)
+
+    def on_validation_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
+        """Write the numbers of this validation, unless a run before a resume did so."""
+        if trainer.global_step <= self._last:
+            return
+        self._last = trainer.global_step
+        self._history.append(
+            Entry(
+                phase=self._phase.name,
+                update=trainer.global_step,
+                updates=self._phase.max_steps,
+                epoch=_epochs(trainer),
+                seconds=round(self._clock.seconds, 3),
+                values={name: _finite(each) for name, each in trainer.callback_metrics.items()},
+            )
+        )
 
 
 class Report(Callback):
@@ -141,5 +193,23 @@ class Report(Callback):
         )
 
 
+def _validates_next(trainer: lightning.Trainer) -> bool:
+    """Whether the batch that ends now is followed by a validation."""
+    batches = trainer.fit_loop.epoch_loop.total_batch_idx + 1
+    return trainer.enable_validation and batches % int(trainer.val_check_batch or 1) == 0
+
+
+def _epochs(trainer: lightning.Trainer) -> float:
+    """Epochs done, with the fraction of the present one where its length is known."""
+    batches, seen = trainer.num_training_batches, trainer.fit_loop.epoch_loop.batch_idx + 1
+    part = min(1.0, seen / batches) if math.isfinite(batches) and batches else 0.0
+    return round(trainer.current_epoch + part, 4)
+
+
 def _number(value: Tensor | float) -> float:
     return float(value)
+
+
+def _finite(value: Tensor | float) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -12,6 +12,7 @@ from ..results import RunRecord, Store, StoreError, environment
 from .cell import Cell
 
 WEIGHTS = "weights.safetensors"
+HISTORY = "history.jsonl"
 PREDICTIONS = ("predictions.txt", "predictions.json")
 
 
@@ -44,8 +45,8 @@ def finish_record(store: Store, cell: Cell, begun: dict[str, Any], **outcome: An
 def make_room(store: Store, cell: Cell) -> Path | None:
     """Set the results of a done run aside, whatever comes in their place: nothing done is lost.
 
-    Its record, weights and predictions get the hash of its settings into their names, and a
-    number where that name is taken; tables don't read them there. Gives the record's new path,
+    Its record, weights, history and predictions get the hash of its settings into their names, and
+    a number where that name is taken; tables don't read them there. Gives the record's new path,
     None where there was nothing to keep.
     """
     try:
@@ -56,13 +57,18 @@ def make_room(store: Store, cell: Cell) -> Path | None:
         return None
     folder, record = store.path(cell).parent, store.path(cell)
     earlier = folder.glob(weights_of("*"))
-    files = [*(folder / name for name in (WEIGHTS, *PREDICTIONS)), *earlier]
+    files = [*(folder / name for name in (WEIGHTS, HISTORY, *PREDICTIONS)), *earlier]
     files.append(record)  # the last one to go
     mark = next(mark for mark in _marks(old.config_hash) if not _taken(files, mark))
     for path in files:
         if path.exists():
             path.replace(set_aside_as(path, mark))
     return set_aside_as(record, mark)
+
+
+def checkpoints_folder(store: Store, cell: Cell) -> Path:
+    """Where a cell's checkpoints lie as long as it isn't finished; one folder a configuration."""
+    return store.path(cell).parent / "checkpoints" / cell.config_hash
 
 
 def weights_of(phase: str) -> str:

@@ -21,17 +21,24 @@ from ..results import DataStamp, RunRecord, Store, StoreError, write_atomically
 from ..tasks.errors import ConfigError, Diverged
 from ..tasks.module import Evaluation, Phase, TaskModule
 from . import again
-from .callbacks import Clock, Report, SaveCheckpoints
+from .callbacks import Clock, Report, SaveCheckpoints, WriteHistory
 from .cell import Cell
 from .checkpoints import Checkpoints, step_of
 from .events import Advanced, Emit, Note
+from .history import live_history
 from .peak import peak_bytes, reset_peak
 from .prepare import Prepared, prepare
-from .records import WEIGHTS, begin_record, finish_record, make_room, weights_of
+from .records import (
+    HISTORY,
+    WEIGHTS,
+    begin_record,
+    checkpoints_folder,
+    finish_record,
+    make_room,
+    weights_of,
+)
 from .runlog import RunLog, away_from_the_terminal, one_line
 from .training import device_name, make_trainer
-
-CHECKPOINTS = "checkpoints"
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -97,7 +104,6 @@ def run_cell(
             outcome = {"status": "failed", "reason": " ".join(str(error).split())}
         except Diverged as error:
             outcome = {"status": "diverged", "reason": str(error)}
-            run.checkpoints.remove()
         except Exception as error:
             _raise_if_disk_full(error, folder)
             log.write(traceback.format_exc())
@@ -105,8 +111,11 @@ def run_cell(
         kept = run.make_room()
         if kept is not None and outcome["status"] != "done":
             emit(Note(f"{cell.name}: the finished record is kept as {kept}"))
+        ended = outcome["status"] in ("done", "diverged")  # a failed run may go on
+        if ended:
+            run.history.copy_to(folder / HISTORY)
         record = finish_record(store, cell, begun, **outcome)
-        if record.status == "done" and not options.keep_checkpoints:
+        if ended and not (options.keep_checkpoints and record.status == "done"):
             run.checkpoints.remove()
         log.write(" ".join(filter(None, (record.status, record.reason, _shown(record.metrics)))))
     return record
@@ -122,6 +131,7 @@ class _Run:
         self.config: Any = cell.config  # a TrainingConfig
         self.folder = store.path(cell).parent
         self.checkpoints = _checkpoints(cell, store)
+        self.history = live_history(store, cell)
         self._say("preparing")
 
     def execute(self, ready: Prepared) -> dict[str, Any]:
@@ -177,6 +187,7 @@ class _Run:
         clock, checkpoints = Clock(), self.checkpoints.of_phase(phase.name, phase.keep)
         callbacks = [
             clock,
+            WriteHistory(self.history, phase, clock),
             SaveCheckpoints(checkpoints, phase.check_every),
             Report(self.options.worker, self.cell.name, doing, self.emit, self.log),
         ]
@@ -237,7 +248,7 @@ class _Run:
 
 
 def _checkpoints(cell: Cell, store: Store) -> Checkpoints:
-    return Checkpoints(store.path(cell).parent / CHECKPOINTS / cell.config_hash)
+    return Checkpoints(checkpoints_folder(store, cell))
 
 
 def _check_begun_on(cell: Cell, checkpoints: Checkpoints, ready: Prepared) -> None:
