@@ -28,7 +28,7 @@ SPECS = [
     "nsa",
     "nsa(norm=layer,on=query+key)",
 ]
-FUSED: tuple[Path, ...] = ("mask", "fold")
+FUSED: tuple[Path, ...] = ("mask", "fold", "blocks")
 PATHS: tuple[Path, ...] = ("explicit", *FUSED)
 
 
