@@ -11,7 +11,7 @@ import numpy as np
 MODALITIES = ("text", "audio", "vision")
 """The names of the streams, in the order in which they are listed and concatenated."""
 
-PARTS = ("train", "val", "test")
+PARTS: tuple[str, ...] = ("train", "val", "test")
 """The names of the parts; what files call ``valid`` is ``val`` here."""
 
 EMOTIONS = ("neutral", "happy", "sad", "angry")
