@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 from typing import get_args
 
@@ -131,17 +132,24 @@ def parameter_count(name: SentimentModelName, config: SentimentModelConfig) -> i
 
 
 def _nearest(count: Callable[[int], int], target: int) -> int:
-    """The whole number from 1 on at which a growing count is nearest to the target."""
+    """The whole number from 1 on at which a growing count is nearest to the target.
+
+    Between bounds, the straight line through them and their middle are tried by turns: counts
+    are linear or quadratic in a width, so that few models are sketched.
+    """
     count = functools.cache(count)
-    low, high = 0, 1
+    low, high = 1, 8
     while count(high) < target:
-        low, high = high, 2 * high
-    while high - low > 1:
+        low, high = high, 4 * high
+    for turn in itertools.count():
+        if high - low < 2:
+            break
         middle = (low + high) // 2
+        if turn % 2 == 0:
+            share = (target - count(low)) / (count(high) - count(low))
+            middle = min(max(low + int(share * (high - low)), low + 1), high - 1)
         low, high = (middle, high) if count(middle) < target else (low, middle)
-    if low and target - count(low) < count(high) - target:
-        return low
-    return high
+    return min((low, high), key=lambda number: abs(count(number) - target))
 
 
 def _build(name: SentimentModelName, config: SentimentModelConfig) -> nn.Module:

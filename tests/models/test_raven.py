@@ -54,7 +54,8 @@ def test_predictions_equal_a_loop_over_words() -> None:
 
 def test_a_sub_network_is_an_lstm_that_makes_one_step() -> None:
     torch.manual_seed(0)
-    ours, lstm = OneStepLSTM(5, 4), nn.LSTM(5, 4, batch_first=True)
+    ours: Any = OneStepLSTM(5, 4)
+    lstm: Any = nn.LSTM(5, 4, batch_first=True)
     with torch.no_grad():
         kept = [lstm.weight_ih_l0[:4], lstm.weight_ih_l0[8:12], lstm.weight_ih_l0[12:]]
         ours.gates.weight.copy_(torch.cat(kept))

@@ -131,8 +131,6 @@ def test_items_without_steps_are_finite(row: Row, lengths: dict[str, tuple[int, 
             },
             batch.read_at,
         )
-    elif row[0] == "mult" and longest != min(max(numbers) for numbers in lengths.values()):
-        pytest.skip("MulT's own tests hold what it does with streams of no steps")
     model = built(row[0], **row[1]).train()
     output = model(batch)
     assert output.prediction_BO.isfinite().all()
