@@ -56,7 +56,8 @@ class MultConfig:
         relu_dropout: inside the feed-forward networks.
         residual_dropout: on each sub-layer's output.
         output_dropout: inside the last residual block.
-        crossmodal, memory_self: attention specs of the two sites.
+        crossmodal, memory_self: attention specs of the two sites. Relative positions between two
+            streams are key index minus query index, each in steps of its own stream.
         positions: see ``StepEmbedding``.
         padding_masks: hide padding from convolutions and attention (the public code does not).
         read: ``valid`` reads the step that the batch names, usually the last real one; ``last``

@@ -20,8 +20,11 @@ LETTER = {name: letter for letter, name in LETTERS.items()}
 
 def config_of(case: dict[str, Any]) -> MultConfig:
     """Our settings for a configuration of the reference: sizes and all quirks."""
-    quirks = REFERENCE_QUIRKS | ({} if case["attn_mask"] else {"future_mask": "none"})
-    kernels = {f"kernel_{name}": k for name, k in zip(MODALITIES, case["kernels"], strict=True)}
+    settings: dict[str, Any] = dict(REFERENCE_QUIRKS)
+    if not case["attn_mask"]:
+        settings["future_mask"] = "none"
+    for name, kernel in zip(MODALITIES, case["kernels"], strict=True):
+        settings[f"kernel_{name}"] = kernel
     return MultConfig(
         dims=dict(zip(MODALITIES, case["orig_d"], strict=True)),
         outputs=case["output_dim"],
@@ -31,8 +34,7 @@ def config_of(case: dict[str, Any]) -> MultConfig:
         crossmodal_layers=case["layers"],
         memory_layers=max(case["layers"], 3),
         conv_padding="same" if case["conv_padding"] else "none",
-        **kernels,
-        **quirks,
+        **settings,
     )
 
 
