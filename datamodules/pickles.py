@@ -11,6 +11,7 @@ from __future__ import annotations
 import copyreg
 import gzip
 import io
+import itertools
 import math
 import pickle
 import pickletools
@@ -25,6 +26,8 @@ from .errors import DataError
 
 _SCANNED = 1 << 22
 """Bytes up to which a pickle's instructions are looked through before any is followed."""
+
+_INSTRUCTIONS = {each.code.encode("latin1"): each for each in pickletools.opcodes}
 
 _DTYPE = re.compile(r"b1|[iu][1248]|f(2|4|8|16)|c(8|16|32)|[SU][1-9]\d{0,8}|O[48]?")
 _OTHER_FILES = {
@@ -293,11 +296,21 @@ def _check_start(head: bytes) -> None:
 
 def _scan(content: bytes) -> None:
     """Refuse instructions that data don't need, and memory that so few of them can't need."""
-    for number, (instruction, argument, _) in enumerate(pickletools.genops(content)):
-        name = instruction.name
-        if name.startswith("EXT"):
+    stream = io.BytesIO(content)
+    for number in itertools.count():
+        instruction = _INSTRUCTIONS.get(stream.read(1))
+        if instruction is None:
+            raise ValueError("an instruction that no pickle has" if stream.read(1) else "cut off")
+        argument: Any = None
+        if instruction.name == "STRING":  # may hold more than the ASCII that pickletools expects
+            stream.readline()
+        elif instruction.arg is not None:
+            argument = instruction.arg.reader(stream)
+        if instruction.name == "STOP":
+            return
+        if instruction.name.startswith("EXT"):
             raise _Refused(f"it holds extension code {argument}, which is no plain data")
-        if "PUT" in name and isinstance(argument, int) and argument > number + 1:
+        if "PUT" in instruction.name and argument > number + 1:
             raise ValueError(f"place {argument:,} of a table that has {number:,} entries at most")
 
 
