@@ -184,6 +184,16 @@ def predict(options: Options, words: list[str]) -> int:
     return _show(f"wrote {path}: {items:,} items")
 
 
+def draw(options: Options, words: list[str]) -> int:
+    """`attnbench draw`."""
+    from .draw import draw as draw_
+
+    path, shown, notes = draw_(options)
+    for note in notes:
+        print(f"attnbench: {note}", file=sys.stderr)
+    return _show(f"wrote {path}: {shown}")
+
+
 def doctor(options: Options, words: list[str]) -> int:
     """`attnbench doctor`."""
     from .doctor import examine
@@ -206,6 +216,7 @@ COMMANDS: dict[str, Callable[[Options, list[str]], int]] = {
     "table": table,
     "cost": cost,
     "predict": predict,
+    "draw": draw,
     "doctor": doctor,
 }
 

@@ -11,9 +11,12 @@ from typing import NoReturn
 
 from .errors import UsageError, nearest
 
-COMMANDS = ("list", "data", "train", "run", "plan", "status", "table", "cost", "predict", "doctor")
+COMMANDS = (
+    "list", "data", "train", "run", "plan", "status", "table", "cost", "predict", "draw", "doctor",
+)  # fmt: skip
 LISTS = ("attention", "tasks", "settings", "grids", "datasets", "metrics")
 FORMATS = ("md", "csv", "latex", "html", "json")
+ALONG = ("updates", "epochs", "seconds")
 DEFAULT_OUT = Path("runs")
 
 
@@ -48,12 +51,15 @@ def build_parser() -> Parser:
     def add(name: str, text: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=text, description=text, parents=[common])
 
-    for fill in (_list, _data, _train, _run, _plan, _status, _table, _cost, _predict, _doctor):
+    for fill in (
+        _list, _data, _train, _run, _plan, _status, _table, _cost, _predict, _draw, _doctor,
+    ):  # fmt: skip
         fill(add)
     return parser
 
 
 Add = Callable[[str, str], argparse.ArgumentParser]
+_Options = argparse.ArgumentParser | argparse._ArgumentGroup
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -61,14 +67,25 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     Raises UsageError.
     """
-    options, rest = build_parser().parse_known_args(arguments)
-    takes_settings = getattr(options, "command", None) in ("train", "data", "predict")
+    options, rest = build_parser().parse_known_args(_items_joined(arguments))
+    takes_settings = getattr(options, "command", None) in ("train", "data", "predict", "draw")
     for word in rest:
         if not takes_settings or "=" not in word or word.startswith("-"):
             raise UsageError(f"{options.command}: {word!r} means nothing here; "
                              f"see attnbench {options.command} --help")  # fmt: skip
     options.settings = rest
     return options
+
+
+def _items_joined(words: Sequence[str]) -> list[str]:
+    """`--item -3g5yACwYnA` as one word: ids that begin with a dash aren't options."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] == "--item":
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _list(add: Add) -> None:
@@ -213,6 +230,44 @@ def _predict(add: Add) -> None:
     parser.add_argument("--threads", type=_positive, metavar="N", help="CPU threads")
 
 
+def _draw(add: Add) -> None:
+    parser = add("draw", "draw validation curves of a grid, or where a run's attention looks")
+    below = "\n" + " " * 22
+    parser.usage = (
+        "attnbench draw GRID [--metric NAME] [--x updates|epochs|seconds] [--preset P] "
+        f"[--data DATASET]{below}[--seeds K ...] [--rows ROW ...] [--set key=value ...] "
+        f"[--out DIR]{below}[--save FILE]\n"
+        "       attnbench draw RUN --item ID [--split S] [--layer L] [--head mean|N] "
+        f"[--root DIR]{below}[--phase PHASE] [--save FILE] [--threads N] [key=value ...]"
+    )
+    parser.add_argument(
+        "what", type=Path, metavar="GRID|RUN",
+        help="a grid, for curves; or a finished run's folder or record, for one item's attention",
+    )  # fmt: skip
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE",
+        help="the picture, .png, .svg or .pdf (default: a .png beside the results)",
+    )  # fmt: skip
+    curves = parser.add_argument_group("curves of a grid: a line for each row, a band over seeds")
+    curves.add_argument("--metric", metavar="NAME", help="what is drawn (default: val/loss)")
+    curves.add_argument(
+        "--x", type=_one_of(ALONG), metavar="|".join(ALONG), help="default: updates"
+    )
+    _selection(curves, "all that there are")
+    _out(curves)
+    maps = parser.add_argument_group("attention of a run: a map for each place in the model")
+    maps.add_argument("--item", metavar="ID", help="an item's id, or its position from 0")
+    maps.add_argument("--split", metavar="S", help="train, val or test (default)")
+    maps.add_argument("--layer", type=_positive, metavar="L", help="from 1 (default: the last)")
+    maps.add_argument("--head", type=_head, metavar="mean|N", help="from 1 (default: mean)")
+    maps.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
+    maps.add_argument(
+        "--phase", metavar="PHASE",
+        help="weights of an earlier phase of training (default: the final ones)",
+    )  # fmt: skip
+    maps.add_argument("--threads", type=_positive, metavar="N", help="CPU threads")
+
+
 def _doctor(add: Add) -> None:
     parser = add("doctor", "check this machine and this installation")
     _out(parser)
@@ -228,7 +283,7 @@ def _choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
 
 
-def _selection(parser: argparse.ArgumentParser, seeds: str) -> None:
+def _selection(parser: _Options, seeds: str) -> None:
     parser.add_argument("--preset", default="paper", help="paper (default), small or smoke")
     parser.add_argument("--data", metavar="DATASET", help="default: what the preset or grid names")
     parser.add_argument(
@@ -239,7 +294,7 @@ def _selection(parser: argparse.ArgumentParser, seeds: str) -> None:
     _set(parser)
 
 
-def _set(parser: argparse.ArgumentParser) -> None:
+def _set(parser: _Options) -> None:
     parser.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="key=value",
         help="settings for every cell, stronger than the grid's",
@@ -258,7 +313,7 @@ def _machine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _out(parser: argparse.ArgumentParser) -> None:
+def _out(parser: _Options) -> None:
     parser.add_argument(
         "--out",
         type=Path,
@@ -286,6 +341,10 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 on")
     return int(text)
+
+
+def _head(text: str) -> str:
+    return text if text == "mean" else str(_positive(text))
 
 
 def _speed(text: str) -> float:

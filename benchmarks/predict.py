@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import safetensors.torch
-import torch
-from safetensors import SafetensorError
-from torch import Tensor
-
-from ..datamodules.errors import DataError
-from ..results import RunRecord, StoreError, write_atomically
-from ..tasks.module import TaskModule
-from ..tasks.settings import resolve
-from .cell import task_entry
-from .errors import UsageError
+from ..results import write_atomically
+from .finished import load_run
 from .grid import Settings
-from .records import WEIGHTS, weights_of
 from .runlog import away_from_the_terminal
-
-RECORD = "record.json"
 
 
 def write_predictions(
@@ -48,89 +34,13 @@ def write_predictions(
         The file and the number of items in it.
 
     Raises:
-        UsageError: no finished run is there, or it has no weights of that phase.
-        StoreError: the record or the weights can't be read.
-        ConfigError, DataError: settings or data that don't fit the run.
+        UsageError, StoreError, ConfigError, DataError: as `load_run` does.
     """
-    folder, record = _record(run)
-    weights = _weights(folder, record, phase)
-    entry = task_entry(record.task)
-    place = {} if root is None else {"root": root}
-    config: Any = resolve(entry.config, {**record.config, **place, **(settings or {})})
+    finished = load_run(run, root=root, phase=phase, settings=settings)
     with away_from_the_terminal(lambda line: None):
-        config.check_machine()
-        if config.threads:
-            torch.set_num_threads(config.threads)
-        data: Any = entry.data(config)
-        _check_vocabulary(record, data.fingerprint())
-        module = entry.build(config, data)
-        _load(module, weights, folder)
-        said = module.predictions(data, split)
+        said = finished.module.predictions(finished.data, split)
     name, text = said.file()
-    parts = [Path(name).stem, split, *([phase] if _is_earlier(record, phase) else [])]
-    path = out or folder / f"{'.'.join(parts)}{Path(name).suffix}"
+    parts = [Path(name).stem, split, *([phase] if phase and finished.earlier else [])]
+    path = out or finished.folder / f"{'.'.join(parts)}{Path(name).suffix}"
     write_atomically(path, text.encode("utf-8", "replace"))
     return path, said.items
-
-
-def _record(run: Path) -> tuple[Path, RunRecord]:
-    """The run's folder and its record, which must be done."""
-    path = run / RECORD if run.is_dir() else run
-    if not path.is_file():
-        raise UsageError(
-            f"there is no finished run in {run}: give the folder that holds its {RECORD}, such as "
-            "runs/GRID/DATASET.PRESET/ROW/seed0"
-        )
-    try:
-        record = RunRecord.from_json(path.read_bytes())
-    except StoreError as error:
-        raise StoreError(f"can't read {path}: {error}; give another run") from None
-    if record.status != "done":
-        raise UsageError(f"{path} is of a run that is {record.status}: {record.reason}")
-    return path.parent, record
-
-
-def _weights(folder: Path, record: RunRecord, phase: str | None) -> dict[str, Tensor]:
-    final = not _is_earlier(record, phase)
-    path = folder / (WEIGHTS if final or phase is None else weights_of(phase))
-    if not path.is_file():
-        there = [found.name.removesuffix(f".{WEIGHTS}") for found in folder.glob(weights_of("*"))]
-        known = ", ".join(filter(None, [record.phase, *sorted(there)]))
-        raise UsageError(
-            f"{folder} has no {path.name}"
-            + (f": its phases are {known}" if known and not final else "; run the cell again")
-        )
-    try:
-        return safetensors.torch.load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise StoreError(f"can't read the weights {path}: {error}; run the cell again") from None
-
-
-def _is_earlier(record: RunRecord, phase: str | None) -> bool:
-    return phase not in (None, "", record.phase)
-
-
-def _check_vocabulary(record: RunRecord, now: Mapping[str, str]) -> None:
-    """Other words would get the weights of those that the model learnt."""
-    for name, known in record.data.fingerprint.items():
-        if name.endswith("vocabulary") and now.get(name, known) != known:
-            raise DataError(
-                "the data give another vocabulary than the run was trained with: give the --root "
-                "and the settings it was trained on"
-            )
-
-
-def _load(module: TaskModule, weights: dict[str, Tensor], folder: Path) -> None:
-    """Fill the module; a tensor that has several names is stored under one of them."""
-    there = dict(module.named_parameters()) | dict(module.named_buffers())
-    wrong = sorted(
-        name
-        for name in there.keys() | weights.keys()
-        if name not in there or name not in weights or there[name].shape != weights[name].shape
-    )
-    if wrong:
-        raise DataError(
-            f"the weights in {folder} are another model's ({wrong[0]}): give the settings and data "
-            "that the run was made with"
-        )
-    module.load_state_dict(weights, strict=False)

@@ -99,7 +99,7 @@ def grid_status(
     folders = {
         (row.row, seed): store.folder(grid.grid, dataset, preset, row.row, seed)
         for row in rows
-        for seed in seeds or _seeds(grid, dataset, preset, store, rows)
+        for seed in seeds or seeds_there(grid, dataset, preset, store, rows)
     }
     return [
         _cell_status(store, (grid.grid, dataset, preset, row, seed), folder, present.get(row))
@@ -158,7 +158,10 @@ def _metrics(record: RunRecord) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in values if value is not None)
 
 
-def _seeds(grid: Grid, dataset: str, preset: str, store: Store, rows: Sequence[Row]) -> list[int]:
+def seeds_there(
+    grid: Grid, dataset: str, preset: str, store: Store, rows: Sequence[Row]
+) -> list[int]:
+    """The seeds that anything lies there for; 0 where nothing does."""
     found: set[int] = set()
     for row in rows:
         folder = store.folder(grid.grid, dataset, preset, row.row, 0).parent

@@ -16,12 +16,13 @@ from ..datamodules.captions import CaptionData
 from ..models.captioner import Captioner
 from ..models.decoding import DecodingError, LengthPenalty, beam_search
 from ..models.layers import projected_cross_entropy
-from .captioning_config import CaptioningConfig
+from .attention_maps import batch_of, encoder_decoder_maps, find_item
+from .captioning_config import CAPTIONING_SITES, CaptioningConfig
 from .cost import CostReport, cost_report
 from .errors import ConfigError, Diverged
 from .metrics.captions import caption_scores
 from .metrics.positions import position_accuracy
-from .module import Evaluation, Phase, TaskModule
+from .module import AttentionMap, Evaluation, Phase, TaskModule
 from .optimizers import adam
 from .schedules import ngsan_factor, schedule_factor
 from .scst import END, Rewards, image_of, self_critical_loss
@@ -225,6 +226,23 @@ class CaptioningTask(TaskModule):
     def predictions(self, data: CaptionData, split: str) -> Evaluation:
         """A caption of each image of a split, not scored."""
         return _said(self.predict(data, split), data.image_ids(split))
+
+    def attention_maps(self, data: CaptionData, split: str, item: str) -> dict[str, AttentionMap]:
+        """All weights over the model's own caption: each row is for the word to be said next."""
+        self.eval()
+        position = find_item(item, data.image_ids(split), split)
+        batch = batch_of(data.predict_dataloader(split), position).to(self.device)
+        said = [*self.describe(batch)[0], END]
+        input_11T = torch.tensor([[[END, *said[:-1]]]], device=self.device)
+        regions = int(batch.valid_BN.sum())
+        words = ["(end)", *data.vocabulary.words]
+        return encoder_decoder_maps(
+            self.model,
+            {site: getattr(self.config, site) for site in CAPTIONING_SITES},
+            lambda: self.model.features(input_BCT=input_11T, **image_of(batch)),
+            ("regions", [str(number) for number in range(regions)]),
+            ("words", ["(start)", *(words[i] for i in said[:-1])], [words[i] for i in said]),
+        )
 
     def _scores(
         self, captions: list[str], references: list[list[str]]

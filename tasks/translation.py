@@ -15,14 +15,15 @@ from ..datamodules.vocabulary import EOS, PAD, UNK
 from ..models.decoding import LengthPenalty, beam_search
 from ..models.layers import projected_cross_entropy
 from ..models.translator import Translator
+from .attention_maps import batch_of, encoder_decoder_maps, find_item
 from .cost import CostReport, cost_report
 from .errors import Diverged
 from .metrics.translation import translation_scores
-from .module import Evaluation, TaskModule
+from .module import AttentionMap, Evaluation, TaskModule
 from .optimizers import adam
 from .schedules import schedule_factor
 from .side_by_side import side_by_side
-from .translation_config import TranslationConfig
+from .translation_config import TRANSLATION_SITES, TranslationConfig
 
 COST_TOKENS = 50
 """Tokens on each side at which costs are counted, as the published GFLOPs are."""
@@ -144,6 +145,28 @@ class TranslationTask(TaskModule):
         hypothesis_tokens = [data.decode_tokens(said[line]) for line in order]
         metrics, signatures = translation_scores(hypotheses, references, hypothesis_tokens, tokens)
         return Evaluation({**metrics}, signatures, len(references), hypotheses)
+
+    def attention_maps(
+        self, data: TranslationData, split: str, item: str
+    ) -> dict[str, AttentionMap]:
+        """All weights while the reference is read: each row is for the symbol to be said next."""
+        self.eval()
+        lines = data.encoded(split).lines.tolist()
+        line = lines[find_item(item, lines, split)]
+        batch = batch_of(data.predict_dataloader(split), line).to(self.device)
+        source = batch.source_BS[batch.source_valid_BS].tolist()
+        read = batch.target_input_BT[batch.target_valid_BT].tolist()
+        said = batch.target_output_BT[batch.target_valid_BT].tolist()
+        words = data.target_vocabulary.symbols
+        return encoder_decoder_maps(
+            self.model,
+            {site: getattr(self.config, site) for site in TRANSLATION_SITES},
+            lambda: self.model.features(
+                batch.source_BS, batch.source_valid_BS, batch.target_input_BT
+            ),
+            ("source", [data.source_vocabulary.symbols[each] for each in source]),
+            ("target", [words[each] for each in read], [words[each] for each in said]),
+        )
 
 
 def measure(config: TranslationConfig) -> CostReport:
