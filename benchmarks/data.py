@@ -17,8 +17,11 @@ from ..datamodules.caption_open import has_captions
 from ..datamodules.caption_pack import pack_captions
 from ..datamodules.card import DataCard, check
 from ..datamodules.demo.captioning import write_captioning_demo
+from ..datamodules.demo.sentiment import has_sentiment_demo, write_sentiment_demo
 from ..datamodules.demo.translation import write_translation_demo
 from ..datamodules.registry import dataset_entry
+from ..datamodules.sentiment_card import SentimentCard, check_sentiment
+from ..datamodules.sentiment_config import SentimentDataConfig
 from ..datamodules.translation_config import TranslationDataConfig
 from ..tasks.settings import resolve
 from .errors import UsageError, nearest
@@ -27,8 +30,14 @@ from .settings import parse_settings
 DEMOS: dict[str, Callable[[Path], Path]] = {
     "translation": write_translation_demo,
     "captioning": write_captioning_demo,
+    "sentiment": write_sentiment_demo,
 }
-Card = DataCard | CaptionCard
+Card = DataCard | CaptionCard | SentimentCard
+CHECKS: dict[str, tuple[type[BaseModel], Callable[..., Card]]] = {
+    "translation": (TranslationDataConfig, check),
+    "captioning": (CaptionDataConfig, check_captions),
+    "sentiment": (SentimentDataConfig, check_sentiment),
+}
 
 
 def write_demo(task: str, root: Path) -> Path:
@@ -41,11 +50,10 @@ def write_demo(task: str, root: Path) -> Path:
 
 def check_data(dataset: str, root: Path, settings: Sequence[str]) -> Card:
     """Read all of a data set as training would. Raises UsageError, ConfigError, DataError."""
-    captioning = _task(dataset, root) == "captioning"
+    config, checked = CHECKS[_task(dataset, root)]
     values = _settings("check", settings)
-    config: type[BaseModel] = CaptionDataConfig if captioning else TranslationDataConfig
     resolve(config, {**values, "dataset": dataset, "root": root})
-    return (check_captions if captioning else check)(dataset, root, **values)
+    return checked(dataset, root, **values)
 
 
 def pack_data(dataset: str, options: Namespace) -> list[str]:
@@ -76,7 +84,9 @@ def _task(dataset: str, root: Path) -> str:
     tasks = dataset_entry(dataset).tasks
     if len(tasks) == 1:
         return tasks[0]
-    return "captioning" if has_captions(root) else "translation"
+    if has_captions(root):
+        return "captioning"
+    return "sentiment" if has_sentiment_demo(root) else "translation"
 
 
 def _settings(what: str, settings: Sequence[str]) -> dict[str, Any]:

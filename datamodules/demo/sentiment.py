@@ -37,6 +37,8 @@ STEPS = {"text": (8, 12), "audio": (24, 36), "vision": (16, 24)}
 TOPICS = 3
 SPLIT_SHARE = 1 / 3
 """Share of the cues whose two steps fall to different words, so that averaging leaves them."""
+OTHER_SHARE = 1.0
+"""Share of the streams of audio and vision that hold a cue of another topic."""
 
 _SCALE = 2.0
 _NOISE = 0.2
@@ -182,8 +184,9 @@ def _draw(random: np.random.Generator, looks: _Looks) -> _Item:
     aligned = dict(streams)
     for name in ("audio", "vision"):
         cues = [(topic, cue, split)] if name == place else []
-        other = (topic + int(random.integers(1, TOPICS))) % TOPICS
-        cues.append((other, int(random.choice((-1, 1))), bool(random.random() < SPLIT_SHARE)))
+        if random.random() < OTHER_SHARE:
+            other = (topic + int(random.integers(1, TOPICS))) % TOPICS
+            cues.append((other, int(random.choice((-1, 1))), bool(random.random() < SPLIT_SHARE)))
         streams[name], owner = _stream(random, looks, name, edges / edges[-1], word, cues)
         aligned[name] = np.stack([streams[name][owner == each].mean(0) for each in range(words)])
     return _Item(streams, aligned, polarity, strength, cue, place, split)
