@@ -114,7 +114,7 @@ def make_cell(
         config_hash=config_hash(
             {name: value for name, value in values.items() if name not in entry.unhashed | {"seed"}}
         ),
-        refusal=_refusal(entry, values),
+        refusal=_refusal(entry, config),
     )
 
 
@@ -183,10 +183,11 @@ def _path_settings(config: type[BaseModel]) -> frozenset[str]:
     return frozenset(name for name, field in fields if "Path" in str(field.annotation))
 
 
-def _refusal(entry: TaskEntry, values: Mapping[str, Any]) -> str | None:
-    """Why an attention spec can't stand at its site, for the first site that refuses."""
+def _refusal(entry: TaskEntry, config: BaseModel) -> str | None:
+    """Why an attention spec can't stand at its site, or what else the task refuses."""
     for name, site in entry.sites.items():
-        reason = refusal(values[name], site)
+        spec = getattr(config, name)
+        reason = refusal(spec, site)
         if reason is not None:
-            return f"{values[name]} can't stand at {name}: {reason}"
-    return None
+            return f"{spec} can't stand at {name}: {reason}"
+    return entry.refuses(config)

@@ -2,8 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..results import MetricSpec
 from .errors import UsageError, nearest
+
+_EMOTIONS = ("neutral", "happy", "sad", "angry")
+
+
+def _sentiment() -> tuple[MetricSpec, ...]:
+    """The columns of multimodal sentiment, and after them the majority baseline of each."""
+    own = (
+        MetricSpec("acc7_round", label="Acc-7", decimals=1),
+        MetricSpec("acc7_sdk", label="Acc-7 SDK", decimals=1),
+        MetricSpec("acc5", label="Acc-5", decimals=1),
+        MetricSpec("acc2_nonzero", label="Acc-2 non-0", decimals=1),
+        MetricSpec("f1_nonzero", label="F1 non-0", decimals=1),
+        MetricSpec("f1_nonzero_swapped", label="F1 non-0 swapped", decimals=1),
+        MetricSpec("acc2_has0_ge", label="Acc-2 (≥0)", decimals=1),
+        MetricSpec("f1_has0_ge", label="F1 (≥0)", decimals=1),
+        MetricSpec("f1_has0_ge_swapped", label="F1 (≥0) swapped", decimals=1),
+        MetricSpec("acc2_has0_gt", label="Acc-2 (>0)", decimals=1),
+        MetricSpec("f1_has0_gt", label="F1 (>0)", decimals=1),
+        MetricSpec("f1_has0_gt_swapped", label="F1 (>0) swapped", decimals=1),
+        MetricSpec("mae", label="MAE", decimals=3, higher_is_better=False),
+        MetricSpec("accuracy", label="accuracy", decimals=1),
+        MetricSpec("f1", label="F1", decimals=1),
+        *(MetricSpec(f"{name}_acc", label=f"{name} Acc", decimals=1) for name in _EMOTIONS),
+        *(MetricSpec(f"{name}_f1", label=f"{name} F1", decimals=1) for name in _EMOTIONS),
+        MetricSpec("acc4_argmax", label="Acc-4", decimals=1),
+    )
+    majority = (
+        replace(
+            spec,
+            name=f"majority_{spec.name}",
+            label=f"{spec.label} of a constant",
+            higher_is_better=None,
+        )
+        for spec in own
+    )
+    return (*own, MetricSpec("corr", label="Corr", decimals=3), *majority)
+
 
 COLUMNS: dict[str, MetricSpec] = {
     spec.name: spec
@@ -27,6 +66,7 @@ COLUMNS: dict[str, MetricSpec] = {
         MetricSpec("meteor_c40", label="METEOR c40", decimals=1),
         MetricSpec("rouge_l_c40", label="ROUGE-L c40", decimals=1),
         MetricSpec("cider_d_c40", label="CIDEr-D c40", decimals=1),
+        *_sentiment(),
         MetricSpec("ppl", label="perplexity", higher_is_better=False),
         MetricSpec(
             "macs",

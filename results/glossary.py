@@ -1,5 +1,46 @@
 """What the names in a table mean, for the lines under it."""
 
+_POSITIVE = {
+    "nonzero": "items whose label isn't 0, positive is more than 0",
+    "has0_ge": "all items, positive is 0 or more",
+    "has0_gt": "all items, positive is more than 0",
+}
+_WEIGHTED = "F1 of each class, weighted by how often it is in the "
+
+_SENTIMENT = {
+    "acc7_round": "share of items whose score and label, cut to [-3, 3], round to the same whole "
+    "number; halves go to the even one",
+    "acc7_sdk": "share of items in the same of the CMU SDK's seven classes: -3 below -2, then "
+    "[-2, -1), [-1, 0), 0, (0, 1], (1, 2], and 3 above 2",
+    "acc5": "as acc7_round, cut to [-2, 2]",
+    **{f"acc2_{name}": f"share of right signs over {what}" for name, what in _POSITIVE.items()},
+    **{f"f1_{name}": f"{_WEIGHTED}labels; {what}" for name, what in _POSITIVE.items()},
+    **{
+        f"f1_{name}_swapped": f"{_WEIGHTED}predictions, as MulT's code has it; {what}"
+        for name, what in _POSITIVE.items()
+    },
+    "mae": "mean absolute error of the sentiment score, which lies in [-3, 3]",
+    "corr": "Pearson's correlation of scores and labels; undefined where either is constant",
+    "accuracy": "share of right binary labels",
+    "f1": f"{_WEIGHTED}labels",
+    **{
+        f"{name}_acc": f"share of items for which it was rightly said whether they are {name}"
+        for name in ("neutral", "happy", "sad", "angry")
+    },
+    **{
+        f"{name}_f1": f"{_WEIGHTED}labels, the classes being {name} and not {name}"
+        for name in ("neutral", "happy", "sad", "angry")
+    },
+    "acc4_argmax": "share of items with exactly one emotion for which that one got the highest "
+    "score of the four",
+}
+
+_MAJORITY = {
+    f"majority_{name}": f"{name} of the constant that is best for it on the training labels"
+    for name in _SENTIMENT
+    if name != "corr"  # a constant has none
+}
+
 METRICS = {
     "bleu": "corpus BLEU by sacreBLEU on plain (detokenised) text with its 13a tokeniser",
     "bleu_tok": "corpus BLEU on Moses tokens after the subwords were joined",
@@ -27,6 +68,8 @@ METRICS = {
     "to each other",
     "xe_position_accuracy": "position_accuracy of the weights that self-critical training began "
     "with",
+    **_SENTIMENT,
+    **_MAJORITY,
     "ppl": "perplexity: exp of the mean negative log-likelihood a target token, in nats",
     "loss": "mean training objective on the evaluated split",
     "gflops": "10^9 multiply-accumulates of the explicit path, as the papers count them",

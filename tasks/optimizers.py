@@ -9,11 +9,14 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from .captioning_config import CaptioningConfig
+    from .sentiment_config import SentimentConfig
     from .translation_config import TranslationConfig
 
 
 def adam(
-    model: nn.Module, config: TranslationConfig | CaptioningConfig, learning_rate: float
+    model: nn.Module,
+    config: TranslationConfig | CaptioningConfig | SentimentConfig,
+    learning_rate: float,
 ) -> torch.optim.Adam:
     """Adam as ``config`` has it; parameters that carry ``lr_scale`` learn at that multiple."""
     by_scale: dict[float, list[Tensor]] = {}

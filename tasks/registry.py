@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..models.attention import Site
 from .captioning_config import CAPTIONING_SITES, CaptioningConfig
 from .errors import ConfigError
+from .sentiment_config import SENTIMENT_TASK_SITES, SentimentConfig
 from .training_config import TrainingConfig
 from .translation_config import TRANSLATION_SITES, TranslationConfig
 
@@ -19,11 +20,17 @@ if TYPE_CHECKING:
     import lightning
 
     from ..datamodules.captions import CaptionData
+    from ..datamodules.sentiment import SentimentData
     from ..datamodules.translation import TranslationData
     from .captioning import CaptioningTask
     from .cost import CostReport
     from .module import Phase, TaskModule
+    from .sentiment import SentimentTask
     from .translation import TranslationTask
+
+
+def _nothing(config: Any) -> str | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class TaskEntry:
         measure: counts parameters and multiply-accumulates.
         training_items: how many items (as ``CostReport.tokens`` counts them) training goes over.
         unhashed: settings that can't change the result (paths, machine), left out of the hash.
+        refuses: why a config can't be run, beside what its sites refuse, where the settings tell.
     """
 
     name: str
@@ -56,6 +64,7 @@ class TaskEntry:
     measure: Callable[[Any], CostReport]
     training_items: Callable[[Any], float]
     unhashed: frozenset[str]
+    refuses: Callable[[Any], str | None] = _nothing
 
 
 def _translation_data(config: TranslationConfig) -> TranslationData:
@@ -135,6 +144,36 @@ def _captioning_cost(config: CaptioningConfig) -> CostReport:
     return measure(config)
 
 
+def _sentiment_data(config: SentimentConfig) -> SentimentData:
+    from ..datamodules.sentiment import SentimentData
+
+    return SentimentData(config)
+
+
+def _sentiment(config: SentimentConfig, data: SentimentData) -> SentimentTask:
+    from .sentiment import SentimentTask, shape_of
+
+    return SentimentTask(config, shape_of(data))
+
+
+def _sentiment_phases(config: SentimentConfig) -> tuple[Phase, ...]:
+    from .module import Phase
+
+    every = config.check_every
+    keep = config.average_last if config.select == "average" else 1
+    return (Phase("", config.updates, every, config.validate_every or every, keep),)
+
+
+def _sentiment_items(config: SentimentConfig) -> float:
+    return config.updates * config.accumulate * config.batch_size
+
+
+def _sentiment_cost(config: SentimentConfig) -> CostReport:
+    from .sentiment_cost import measure
+
+    return measure(config)
+
+
 TASKS: dict[str, TaskEntry] = {
     "translation": TaskEntry(
         name="translation",
@@ -161,5 +200,20 @@ TASKS: dict[str, TaskEntry] = {
         measure=_captioning_cost,
         training_items=_caption_tokens,
         unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator", "validate_every"}),
+    ),
+    "sentiment": TaskEntry(
+        name="sentiment",
+        title="multimodal sentiment and emotions",
+        config=SentimentConfig,
+        data=_sentiment_data,
+        build=_sentiment,
+        phases=_sentiment_phases,
+        sites=SENTIMENT_TASK_SITES,
+        metric="acc2_nonzero",
+        measure=_sentiment_cost,
+        training_items=_sentiment_items,
+        # Validations choose rate and weights, so how often they are counts.
+        unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator"}),
+        refuses=SentimentConfig.refusal,
     ),
 }

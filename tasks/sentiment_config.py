@@ -10,14 +10,12 @@ from pydantic import Field, field_validator, model_validator
 
 from ..datamodules.sentiment_config import SentimentDataConfig
 from ..models.attention import SpecError, build_attention, parse_spec
-from ..models.sentiment_config import SentimentModelConfig
+from ..models.sentiment import SENTIMENT_SITES, SentimentModelConfig, needs_alignment
 from ..models.streams import MODALITIES
 from .training_config import TrainingConfig
 
 CLOSED_FORM = ("ridge", "majority")
 """Models that are fitted at once; both are ``pooled``, a linear map of mean-pooled streams."""
-
-_STEP_BY_STEP = ("ef-lstm", "raven", "mctn")
 
 
 class SentimentConfig(TrainingConfig, SentimentDataConfig):
@@ -235,10 +233,9 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
 
     def refusal(self) -> str | None:
         """Why a model can't read these streams, where the settings alone tell."""
-        fused = self.model == "ef-transformer" and self.early_fusion == "features"
-        if not fused and self.model not in _STEP_BY_STEP:
+        if self.alignment == "aligned" or self.model in ("mult", *CLOSED_FORM):
             return None
-        if self.alignment == "aligned" or self.alignment_by != "none" or len(self.streams) == 1:
+        if not needs_alignment(self.model, self.model_config_of(dict.fromkeys(MODALITIES, 1), 1)):
             return None
         return (
             f"{self.model} reads all streams at the same steps, which unaligned data don't have: "
@@ -246,7 +243,7 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
         )
 
     def model_config_of(
-        self, dims: Mapping[str, int], outputs: int, text_steps: int
+        self, dims: Mapping[str, int], outputs: int, text_steps: int | None = None
     ) -> SentimentModelConfig:
         """The part of the settings that models need.
 
@@ -271,3 +268,6 @@ def _streams(names: str) -> tuple[str, ...]:
     if len(set(chosen)) < len(chosen):
         raise ValueError("a stream stands twice; keep one")
     return tuple(name for name in MODALITIES if name in chosen)
+
+
+SENTIMENT_TASK_SITES = SENTIMENT_SITES

@@ -22,6 +22,7 @@ PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
 # Import names that differ from the name of the distribution.
 DISTRIBUTIONS = {
     "yaml": "pyyaml",
+    "sklearn": "scikit-learn",
     "fairseq": "fairseq-fixed",
     "PIL": "pillow",
     "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
