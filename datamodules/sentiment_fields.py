@@ -65,10 +65,27 @@ def texts_of(where: str, texts: Any, items: int) -> list[str] | None:
     """
     if texts is None:
         return None
-    found = [as_text(each) for each in np.asarray(texts, object).ravel()]
-    if len(found) != items:
-        raise DataError(f"{where} has {len(found):,} texts for {items:,} items; it is damaged.")
-    return found
+    return [
+        " ".join(map(as_text, each)) if isinstance(each, (list, tuple)) else as_text(each)
+        for each in _listed(where, "texts", texts, items)
+    ]
+
+
+def _listed(where: str, what: str, values: Any, items: int) -> list[Any]:
+    """Give a list or array as a list of as many as items."""
+    if not isinstance(values, (list, tuple, np.ndarray)) or getattr(values, "shape", None) == ():
+        raise DataError(f"{what} of {where} are no list ({type(values).__name__}); correct them.")
+    if len(values) != items:
+        raise DataError(f"{where} has {len(values):,} {what} for {items:,} items; it is damaged.")
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """Give a value as an array; what can't be one is an object, which no reader takes."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.empty((), object)
 
 
 def streams_of(where: str, content: Mapping[str, Any], kinds: str = "fiu") -> dict[str, Any]:
@@ -95,7 +112,7 @@ def streams_of(where: str, content: Mapping[str, Any], kinds: str = "fiu") -> di
     for modality, keys in named.items():
         if len(keys) > 1:
             raise DataError(f"{where} has {modality} as {' and as '.join(keys)}; remove one.")
-        array = np.asarray(content[keys[0]])
+        array = as_array(content[keys[0]])
         if array.dtype.kind not in kinds:
             raise DataError(f"{keys[0]} of {where} is no array of numbers ({array.dtype}).")
         with np.errstate(over="ignore"):
@@ -136,7 +153,7 @@ def numbers_of(where: str, labels: Any, what: str) -> np.ndarray:
     Raises:
         DataError: another shape, or no numbers.
     """
-    array = np.asarray(labels)
+    array = as_array(labels)
     if array.dtype.kind not in "fiub" or array.ndim == 0 or array.size != len(array):
         raise DataError(
             f"{what} of {where} has shape {array.shape} of {array.dtype}; expected one number an "
@@ -153,7 +170,7 @@ def as_text(value: Any) -> str:
         try:
             return value.encode("latin1").decode("utf-8")
         except UnicodeError:
-            return value
+            return value.encode("utf-8", "replace").decode("utf-8")
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -175,10 +192,7 @@ def names_of(where: str, ids: Any, items: int, part: str) -> tuple[list[str], li
     if ids is None:
         made = [f"{part}-{number}" for number in range(items)]
         return made, list(made), [f"{part} has no ids; the place in the file is used"]
-    plain = list(ids.tolist() if isinstance(ids, np.ndarray) else ids)
-    if len(plain) != items:
-        raise DataError(f"{where} has {len(plain):,} ids for {items:,} items; it is damaged.")
-    names = [_name(each) for each in plain]
+    names = [_name(each) for each in _listed(where, "ids", ids, items)]
     groups = [video_of(name) for name in names]
     seen: dict[str, int] = {}
     unique: list[str] = []
@@ -190,7 +204,7 @@ def names_of(where: str, ids: Any, items: int, part: str) -> tuple[list[str], li
 
 
 def _name(value: Any) -> str:
-    if not isinstance(value, (list, tuple)):
+    if not isinstance(value, (list, tuple)) or not value:
         return as_text(value)
     words = [as_text(each) for each in value]
     return words[0] if len(words) == 1 else f"{words[0]}[{','.join(words[1:])}]"

@@ -17,6 +17,7 @@ import numpy as np
 from .errors import DataError
 from .sentiment_config import SentimentDataConfig
 from .sentiment_fields import (
+    as_array,
     as_text,
     check_streams,
     describe,
@@ -103,7 +104,7 @@ def _lengths(
             found = _masked(fields.get("text_bert"), items, steps)
         if found is None:
             continue
-        given = np.asarray(found)
+        given = as_array(found)
         if given.dtype.kind not in "iu" or given.size != items or given.min() < 0:
             raise DataError(
                 f"{modality}_lengths of {where} aren't {items:,} whole numbers from 0; the file "
@@ -120,7 +121,7 @@ def _masked(bert: Any, items: int, steps: int) -> np.ndarray | None:
     """Give the lengths in BERT's mask (N, 3, T); None if it isn't there, or no mask of a start."""
     if bert is None:
         return None
-    array = np.asarray(bert)
+    array = as_array(bert)
     if array.dtype.kind not in "fiub" or array.shape != (items, 3, steps):
         return None
     mask_NT = array[:, 1] != 0

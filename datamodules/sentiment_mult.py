@@ -17,6 +17,7 @@ import numpy as np
 from .errors import DataError
 from .sentiment_config import SentimentDataConfig
 from .sentiment_fields import (
+    as_array,
     as_text,
     check_streams,
     describe,
@@ -116,7 +117,7 @@ def _part(where: str, name: str, value: dict[Any, Any]) -> tuple[RawPart, list[s
 
 def _labels(where: str, labels: Any, what: str) -> np.ndarray:
     """Give (N, 1) numbers, or (N, 4, 2) with a 1 at one of two places of each emotion."""
-    array = np.asarray(labels)
+    array = as_array(labels)
     if array.ndim < 2 or array.shape[1] != len(EMOTIONS):
         return numbers_of(where, labels, what)
     if array.dtype.kind in "fiub" and array.ndim == 2 and np.isin(array, (0, 1)).all():

@@ -19,7 +19,7 @@ import numpy as np
 
 from .errors import DataError
 from .pickles import read_pickle
-from .sentiment_fields import describe, modality_of
+from .sentiment_fields import as_array, describe, modality_of
 from .sentiment_records import MODALITIES, PARTS, RawPart, RawSentiment
 
 _ARRAYS = {"text", "audio", "video", "label", "video_id", "position", "split"}
@@ -233,8 +233,8 @@ def _videos(path: Path) -> dict[str, _Videos]:
         )
     found: dict[str, _Videos] = {}
     for name, place in (("train", 0), ("test", 2)):
-        features, labels = np.asarray(content[place]), np.asarray(content[place + 1])
-        lengths = np.asarray(content[5 + place // 2])
+        features, labels = as_array(content[place]), as_array(content[place + 1])
+        lengths = as_array(content[5 + place // 2])
         where = f"{path}, part {name}"
         if labels.ndim == 3 and labels.shape[2] == 2:
             labels = labels.argmax(2)

@@ -1,4 +1,4 @@
-"""Writes small sentiment data in the published layouts."""
+"""Writes small sentiment data in the published layouts, and opens them."""
 
 import gzip
 import pickle
@@ -6,6 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+from attnbench.datamodules.errors import DataError
+from attnbench.datamodules.sentiment_config import SentimentDataConfig
+from attnbench.datamodules.sentiment_open import open_sentiment
+from attnbench.datamodules.sentiment_records import RawSentiment
 
 SIZES = {"train": 6, "valid": 3, "test": 4}
 STEPS = {"text": (5, 4), "audio": (9, 3), "vision": (7, 2)}
@@ -202,3 +208,21 @@ def write_video_level(folder: Path, parts: tuple[str, ...] = ("train", "val", "t
         }
         write_pickle(folder / f"{part}_data.pkl", content)
     write_pickle(folder / "metadata.pkl", {"train_samples": 5, "val_samples": 3, "test_samples": 4})
+
+
+def opened(root: Path, **settings: Any) -> RawSentiment:
+    settings = {"dataset": "mosi", **settings}
+    return open_sentiment(SentimentDataConfig(**settings), root)
+
+
+def refused(root: Path, **settings: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        opened(root, **settings)
+    assert str(root) in str(caught.value) and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def note(raw: RawSentiment, word: str) -> str:
+    found = [each for each in raw.notes if word in each]
+    assert len(found) == 1, raw.notes
+    return found[0]
