@@ -111,32 +111,37 @@ def _attention(options: argparse.Namespace) -> tuple[Path, str, list[str]]:
     check_file(path)
     with away_from_the_terminal(lambda line: None):
         maps = run.module.attention_maps(run.data, split, item)
-    there = {name: one for name, one in maps.items() if one.layers}
-    notes = [f"{name} is left out: {one.missing}" for name, one in maps.items() if not one.layers]
-    if not there:
-        raise UsageError(
-            f"{options.what} has no attention weights to draw: "
-            + "; ".join(one.missing for one in maps.values())
-        )
-    weights = [_chosen(name, one, options.layer, options.head) for name, one in there.items()]
+    lacking = {name: why for name, one in maps.items() if (why := _lacks(one, options))}
+    if len(lacking) == len(maps):
+        reasons = "; ".join(f"{name}: {why}" for name, why in lacking.items())
+        raise UsageError(f"{options.what} has no attention weights to draw: {reasons}")
+    there = {name: one for name, one in maps.items() if name not in lacking}
+    notes = [f"{name} is left out: {why}" for name, why in lacking.items()]
+    weights = [_chosen(one, options) for one in there.values()]
     record = run.record
     title = f"{record.row}, {record.dataset} {split} {item}: {_which(options.layer, options.head)}"
     draw_maps(path, there, weights, title)
     return path, ", ".join(there), notes
 
 
-def _chosen(name: str, one: AttentionMap, layer: int | None, head: str | None) -> Any:
+def _lacks(one: AttentionMap, options: argparse.Namespace) -> str:
+    """Why there is nothing to draw of a map, or nothing where there is."""
+    if not one.layers:
+        return one.missing
+    layers, heads = len(one.layers), len(one.layers[0])
+    if (options.layer or 1) > layers:
+        return f"it has {layers} layer{'s' * (layers > 1)}, no --layer {options.layer}"
+    if options.head not in (None, "mean") and int(options.head) > heads:
+        return f"it has {heads} head{'s' * (heads > 1)}, no --head {options.head}"
+    return ""
+
+
+def _chosen(one: AttentionMap, options: argparse.Namespace) -> Any:
     """The (Q, K) weights of a layer (default: the last one) and head (default: their mean)."""
-    layers = len(one.layers)
-    if layer is not None and layer > layers:
-        raise UsageError(f"draw: {name} has {layers} layer{'s' * (layers > 1)}, no --layer {layer}")
-    weights_HQK = one.layers[-1 if layer is None else layer - 1]
-    heads = len(weights_HQK)
-    if head is None or head == "mean":
+    weights_HQK = one.layers[-1 if options.layer is None else options.layer - 1]
+    if options.head in (None, "mean"):
         return weights_HQK.mean(0).numpy()
-    if int(head) > heads:
-        raise UsageError(f"draw: {name} has {heads} head{'s' * (heads > 1)}, no --head {head}")
-    return weights_HQK[int(head) - 1].numpy()
+    return weights_HQK[int(options.head) - 1].numpy()
 
 
 def _which(layer: int | None, head: str | None) -> str:

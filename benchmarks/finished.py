@@ -99,10 +99,13 @@ def _weights(folder: Path, record: RunRecord, phase: str | None) -> dict[str, Te
     if not path.is_file():
         there = [found.name.removesuffix(f".{WEIGHTS}") for found in folder.glob(weights_of("*"))]
         known = ", ".join(filter(None, [record.phase, *sorted(there)]))
-        raise UsageError(
-            f"{folder} has no {path.name}"
-            + (f": its phases are {known}" if known and not final else "; run the cell again")
-        )
+        if final:
+            hint = "; run the cell again"
+        elif known:
+            hint = f": its phases are {known}"
+        else:
+            hint = ": its training has only one phase, leave out --phase"
+        raise UsageError(f"{folder} has no {path.name}{hint}")
     try:
         return safetensors.torch.load_file(path)
     except (OSError, SafetensorError) as error:
