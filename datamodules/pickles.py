@@ -29,6 +29,7 @@ _SCANNED = 1 << 22
 
 _INSTRUCTIONS = {each.code.encode("latin1"): each for each in pickletools.opcodes}
 
+_SHOWN = 200
 _DTYPE = re.compile(r"b1|[iu][1248]|f(2|4|8|16)|c(8|16|32)|[SU][1-9]\d{0,8}|O[48]?")
 _OTHER_FILES = {
     b"PK\x03\x04": "a zip archive, as torch.save and np.savez write it",
@@ -255,16 +256,25 @@ def read_pickle(
         with path.open("rb") as file:
             return _read(file, encoding)
     except _Refused as found:
-        raise error(f"{path} isn't opened: {found}; use a file you trust.") from None
+        raise error(f"{path} isn't opened: {_shown(found)}; use a file you trust.") from None
     except OSError as found:
         if isinstance(found, gzip.BadGzipFile):
-            raise error(f"{path} is damaged ({found}); fetch it anew.") from None
+            raise error(f"{path} is damaged ({_shown(found)}); fetch it anew.") from None
         raise error(
             f"can't read {path}: {(found.strerror or str(found)).lower()}; check the path."
         ) from None
     except Exception as found:  # whatever a damaged file makes of the unpickler
         kind = f"{type(found).__name__}: " if type(found) is not ValueError else ""
-        raise error(f"{path} is no whole pickle ({kind}{found}); fetch or make it anew.") from None
+        raise error(
+            f"{path} is no whole pickle ({kind}{_shown(found)}); fetch or make it anew."
+        ) from None
+
+
+def _shown(found: Exception) -> str:
+    """Give an error's text, parts of which may come from the file, short and printable."""
+    text = str(found)
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def _read(file: BinaryIO, encoding: str) -> Any:

@@ -477,6 +477,15 @@ def test_other_files_get_a_sentence(tmp_path: Path, data: bytes, said: str) -> N
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
 
+def test_names_from_the_file_are_shown_short_and_on_one_line(tmp_path: Path) -> None:
+    name = "a\nb\x1b[2J" + "c" * 5000
+    data = b"\x80\x04X" + sized(b"module") + b"X" + sized(name.encode()) + b"\x93."
+    with pytest.raises(DataError, match=r"module\.a\\nb\\x1b\[2Jccc") as caught:
+        content_of(data, tmp_path)
+    said = str(caught.value)
+    assert said.isprintable() and len(said) < 500 + len(str(tmp_path))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_bytes_are_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
