@@ -109,7 +109,7 @@ def write_npz(path: Path, parts: dict[str, dict[str, Any]], **changes: Any) -> P
         return np.concatenate([part[name] for part in parts.values()])
 
     order = np.random.default_rng(5).permutation(len(joined("labels")))
-    arrays = {
+    arrays: dict[str, Any] = {
         ("video" if m == "vision" else m): np.concatenate(
             [part["features"][m] for part in parts.values()]
         )[order]
