@@ -95,10 +95,10 @@ def _row_cost(cell: Cell, published: dict[str, float]) -> RowCost:
 
 
 def _published(grid: Grid, row: Row, published: Published) -> dict[str, float]:
-    source = grid.published
-    if source is None or row.published is None:
+    place = grid.published_place(row)
+    if place is None or row.published is None:
         return {}
-    values = published.row(source.paper, source.table, source.dataset_split, row.published)
+    values = published.row(*place, row.published)
     return {metric: value.value for metric, value in values.items()}
 
 

@@ -26,11 +26,15 @@ class _Section(BaseModel):
 
 
 class Row(_Section):
-    """One row: the settings it has of its own, and its label in the paper's table."""
+    """One row: the settings it has of its own, and its label in the paper's table.
+
+    `published_split`: the split that the table's numbers of this row are of, where not the grid's.
+    """
 
     row: str = Field(min_length=1)
     set: Settings = Field(default_factory=dict)
     published: str | None = None
+    published_split: str | None = None
     reference: bool = False
 
 
@@ -79,6 +83,13 @@ class Grid(_Section):
     def runnable(self) -> tuple[Row, ...]:
         """The rows that can be run: all but the paper's own reference rows."""
         return tuple(row for row in self.rows if not row.reference)
+
+    def published_place(self, row: Row) -> tuple[str, str, str] | None:
+        """Paper, table and split that the numbers of a row stand in."""
+        source = self.published
+        if source is None:
+            return None
+        return source.paper, source.table, row.published_split or source.dataset_split
 
     def sections(self, row: Row, preset: str) -> dict[str, Settings]:
         """The settings of one row by the place they stand in, from weak to strong."""
@@ -281,17 +292,25 @@ def _check_published(grid: Grid) -> None:
         return
     tables = {(t.paper, t.table, t.dataset_split): t for t in Published.load().tables()}
     place = (source.paper, source.table, source.dataset_split)
-    if place not in tables:
-        known = ["/".join(key) for key in tables]
-        hint = nearest("/".join(place), known, otherwise="")
-        raise GridError(f"{grid.file}: published: no numbers of {'/'.join(place)}{hint}")
-    table: PublishedTable = tables[place]
+    table = _table(tables, place, f"{grid.file}: published")
     for name in source.metrics.values():
         if name not in table.metrics:
             raise GridError(f"{grid.file}: published.metrics: that table has no {name!r}, it has "
                             f"{', '.join(table.metrics)}")  # fmt: skip
     for row in grid.rows:
+        where = f"{grid.file}: row {row.row!r}"
+        place = (source.paper, source.table, row.published_split or source.dataset_split)
+        table = _table(tables, place, f"{where}: published_split")
         if row.published is not None and row.published not in table.rows:
             hint = nearest(row.published, table.rows)
-            raise GridError(f"{grid.file}: row {row.row!r}: the published table has no row "
-                            f"{row.published!r}{hint}")  # fmt: skip
+            raise GridError(f"{where}: the published table has no row {row.published!r}{hint}")
+
+
+def _table(
+    tables: Mapping[tuple[str, str, str], PublishedTable], place: tuple[str, str, str], where: str
+) -> PublishedTable:
+    if place not in tables:
+        known = ["/".join(key) for key in tables]
+        hint = nearest("/".join(place), known, otherwise="")
+        raise GridError(f"{where}: no numbers of {'/'.join(place)}{hint}")
+    return tables[place]

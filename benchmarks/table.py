@@ -43,7 +43,13 @@ def table_spec(
         preset=preset,
         metrics=tuple(metrics),
         rows=tuple(
-            RowSpec(row.row, row.published, row.reference, present.get(row.row))
+            RowSpec(
+                row.row,
+                row.published,
+                row.reference,
+                present.get(row.row),
+                published_split=row.published_split,
+            )
             for row in rows or grid.rows
         ),
         title=grid.title,

@@ -52,7 +52,11 @@ def published_in_words(spec: TableSpec) -> str:
     source = spec.published
     if source is None:
         return ""
-    words = f"{PAPERS.get(source.paper, source.paper)}, {source.table}, {source.dataset_split}"
+    splits = distinct(
+        row.published_split or source.dataset_split for row in spec.rows if row.published
+    )
+    shown = " and ".join(splits or [source.dataset_split])
+    words = f"{PAPERS.get(source.paper, source.paper)}, {source.table}, {shown}"
     if spec.comparable:
         return words
     runs = " and ".join([f"the preset {spec.preset}", *spec.settings])

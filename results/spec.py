@@ -33,6 +33,7 @@ class MetricSpec:
 class RowSpec:
     """One row. `published` is the paper's label of it; `reference` rows are never run here.
 
+    `published_split` is the data split of its published numbers, where it isn't the table's.
     With `present`, runs of other settings don't count: their seeds are to be run again.
     """
 
@@ -40,6 +41,7 @@ class RowSpec:
     published: str | None = None
     reference: bool = False
     present: PresentSettings | None = None
+    published_split: str | None = None
 
 
 @dataclass(frozen=True)

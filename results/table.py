@@ -164,9 +164,10 @@ def _published_values(
     source = spec.published
     if source is None or row.published is None:
         return {}
+    split = row.published_split or source.dataset_split
     return {
         metric.name: published.value(
-            source.paper, source.table, source.dataset_split, row.published, metric.published
+            source.paper, source.table, split, row.published, metric.published
         )
         for metric in spec.metrics
         if metric.published

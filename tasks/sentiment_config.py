@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
 
 from ..datamodules.sentiment_config import SentimentDataConfig
-from ..models.attention import SpecError, build_attention, parse_spec
-from ..models.sentiment import SENTIMENT_SITES, SentimentModelConfig, needs_alignment
+from ..models.attention import SpecError, build_attention, parse_spec, refusal
+from ..models.sentiment import SENTIMENT_SITES, SentimentModelConfig, needs_alignment, sites_of
 from ..models.streams import MODALITIES
 from .training_config import TrainingConfig
 
@@ -232,10 +233,19 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
         return 1 if self.closed_form else self.max_steps
 
     def refusal(self) -> str | None:
-        """Why a model can't read these streams, where the settings alone tell."""
-        if self.alignment == "aligned" or self.model in ("mult", *CLOSED_FORM):
+        """Why a model can't do with these streams or this mask, where the settings alone tell."""
+        if self.model in CLOSED_FORM:
             return None
-        if not needs_alignment(self.model, self.model_config_of(dict.fromkeys(MODALITIES, 1), 1)):
+        for name in sites_of(self.model) if self.future_mask == "reference" else ():
+            site = replace(SENTIMENT_SITES[name], needs=SENTIMENT_SITES[name].needs | {"causal"})
+            if (reason := refusal(getattr(self, name), site)) is not None:
+                return (
+                    f"{getattr(self, name)} can't stand at {name} with future_mask=reference: "
+                    f"{reason}"
+                )
+        if self.alignment == "aligned" or not needs_alignment(
+            self.model, self.model_config_of(dict.fromkeys(MODALITIES, 1), 1)
+        ):
             return None
         return (
             f"{self.model} reads all streams at the same steps, which unaligned data don't have: "
