@@ -108,7 +108,7 @@ class _Span:
 def _spans(modality: str, parts: dict[str, RawPart]) -> dict[str, _Span]:
     real = {name: _not_zero(part.features[modality]) for name, part in parts.items()}
     ends = {name: _zeros_at_ends(real_NT) for name, real_NT in real.items()}
-    some = {name: real_NT.any(1) for name, real_NT in real.items()}
+    some = {name: np.asarray(real_NT.any(1)) for name, real_NT in real.items()}
     front, behind = (sum(int(ends[n][e][some[n]].sum()) for n in parts) for e in (0, 1))
     side: Side = "none" if not front and not behind else "left" if front > behind else "right"
     spans: dict[str, _Span] = {}
