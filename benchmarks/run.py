@@ -155,6 +155,7 @@ class _Run:
         self._say("evaluating")
         evaluation = ready.module.to(device).evaluate(ready.data)
         seconds["evaluate"] = time.monotonic() - began
+        self._warn(evaluation)
         seconds["total"] = sum(seconds.values())
         self._save_outputs(ready.module, evaluation)
         cost = self.cell.entry.measure(self.config)
@@ -179,6 +180,15 @@ class _Run:
     def _say(self, doing: str) -> None:
         self.log.write(doing)
         self.emit(Advanced(worker=self.options.worker, cell=self.cell.name, phase=doing))
+
+    def _warn(self, evaluation: Evaluation) -> None:
+        """Say what some values are to be read with; metrics with the same words in one line."""
+        said: dict[str, list[str]] = {}
+        for name, words in evaluation.reasons.items():
+            if evaluation.metrics.get(name) is not None:
+                said.setdefault(words, []).append(name)
+        for words, names in said.items():
+            self.emit(Note(f"{self.cell.name}: {', '.join(names)}: {words}"))
 
     def _train(self, ready: Prepared, phase: Phase) -> float:
         """Train a phase, or go on with it, to its final weights; gives the seconds it took."""

@@ -21,6 +21,7 @@ from .captioning_config import CAPTIONING_SITES, CaptioningConfig
 from .cost import CostReport, cost_report
 from .errors import ConfigError, Diverged
 from .metrics.captions import caption_scores
+from .metrics.captions.text import ONE_IMAGE
 from .metrics.positions import position_accuracy
 from .module import AttentionMap, Evaluation, Phase, TaskModule
 from .optimizers import adam
@@ -220,7 +221,7 @@ class CaptioningTask(TaskModule):
             _said(captions, data.image_ids(split)),
             metrics=metrics,
             signatures={name: text for name, text in texts.items() if name not in missing},
-            reasons={name: texts[name] for name in missing},
+            reasons={name: texts[name] for name in missing} | _warned(metrics, len(captions)),
         )
 
     def predictions(self, data: CaptionData, split: str) -> Evaluation:
@@ -264,6 +265,12 @@ def _said(captions: Sequence[str], image_ids: Sequence[int | str]) -> Evaluation
         for image, caption in zip(image_ids, captions, strict=True)
     ]
     return Evaluation({}, items=len(results), predictions=results, as_json=True)
+
+
+def _warned(metrics: Iterable[str], images: int) -> dict[str, str]:
+    """What the values of some metrics are to be read with."""
+    cider = [name for name in metrics if name.removeprefix("xe_") in ("cider", "cider_d")]
+    return dict.fromkeys(cider, ONE_IMAGE) if images == 1 else {}
 
 
 def check_boxes(task: CaptioningTask, data: CaptionData) -> None:

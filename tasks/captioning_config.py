@@ -24,23 +24,27 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
     """
 
     # Sites: one attention spec each.
-    encoder_self: str = "dot"
-    decoder_self: str = "dot"
-    cross: str = "dot"
+    encoder_self: str = Field("dot", description="attention between regions")
+    decoder_self: str = Field("dot", description="attention between words")
+    cross: str = Field("dot", description="attention from words to regions")
 
     # Model.
-    dim: int = Field(512, ge=1)
-    ffn_dim: int = Field(2048, ge=1)
-    heads: int = Field(8, ge=1)
-    encoder_layers: int = Field(4, ge=1)
-    decoder_layers: int = Field(4, ge=1)
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dim: int = Field(512, ge=1, description="model width")
+    ffn_dim: int = Field(2048, ge=1, description="width inside the feed-forward networks")
+    heads: int = Field(8, ge=1, description="attention heads; must divide dim")
+    encoder_layers: int = Field(4, ge=1, description="layers of the encoder")
+    decoder_layers: int = Field(4, ge=1, description="layers of the decoder")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="on embeddings and on each sub-layer's output"
+    )
     # Not stated for these three: public code has 0.1 to 0.5 on the projected features.
-    feature_dropout: float = Field(0.1, ge=0, lt=1)
-    attention_dropout: float = Field(0.0, ge=0, lt=1)
-    activation_dropout: float = Field(0.0, ge=0, lt=1)
+    feature_dropout: float = Field(0.1, ge=0, lt=1, description="on the projected features")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="on attention weights")
+    activation_dropout: float = Field(
+        0.0, ge=0, lt=1, description="inside the feed-forward networks"
+    )
     # Drawn post-norm in the paper's figure 1; the public re-creation is pre-norm.
-    norm_first: bool = False
+    norm_first: bool = Field(False, description="pre-norm instead of the paper's post-norm")
     absolute_geometry: bool = Field(
         False, description="add each region's place in the image to its features (Table 4)"
     )
@@ -57,13 +61,17 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
     )
     warmup_steps: int = Field(0, ge=0, description="of inverse_sqrt and linear")
     # Not stated beyond "Adam"; 0.9 and 0.98 are Transformer-Base's.
-    adam_beta1: float = Field(0.9, ge=0, lt=1)
-    adam_beta2: float = Field(0.98, ge=0, lt=1)
-    adam_epsilon: float = Field(1e-9, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
+    adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean gradient")
+    adam_beta2: float = Field(
+        0.98, ge=0, lt=1, description="Adam's decay of the mean squared gradient"
+    )
+    adam_epsilon: float = Field(1e-9, gt=0, description="added to Adam's denominator")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty in Adam")
     # Not stated; the public re-creation clips each value at 0.1, others the norm (`clip_norm`).
     clip_value: float = Field(0.1, ge=0, description="largest gradient value; 0 does not clip")
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="probability spread over the vocabulary"
+    )
 
     # Self-critical phase (Rennie et al., CVPR 2017), from the averaged weights of the first.
     scst_steps: int = Field(
@@ -97,8 +105,8 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
 
     # Decoding. The paper says beam 3; like public captioning code it is taken to rank captions by
     # the plain sum of log-probabilities (`length_alpha` 0), 1 would take their mean.
-    beam: int = Field(3, ge=1)
-    length_alpha: float = 0.0
+    beam: int = Field(3, ge=1, description="beams of the search")
+    length_alpha: float = Field(0.0, description="a score is divided by length to this power")
     max_words: int = Field(20, ge=1, description="most words of a generated caption")
     java_metrics: bool = Field(
         False, description="METEOR and SPICE too, where Java and the extra java-metrics are there"

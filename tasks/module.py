@@ -44,7 +44,8 @@ class Evaluation:
         items: number of evaluated items.
         predictions: what the model said, in the order of the split.
         as_json: predictions are written as one JSON list, not as lines of text.
-        reasons: why a metric is None, by its name, e.g. "no Java".
+        reasons: why a metric is None, by its name, e.g. "no Java"; or what its value is to be
+            read with.
     """
 
     metrics: dict[str, float | None]

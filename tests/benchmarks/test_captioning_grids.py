@@ -182,3 +182,36 @@ def test_a_second_phase_that_runs_off_has_diverged(root: Path, tmp_path: Path) -
     record = record_of(out)
     assert record.status == "diverged"
     assert "lower scst_learning_rate (1e+30)" in record.reason
+
+
+def test_cider_of_one_image_is_said_to_mean_nothing(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {**SETTINGS, "scst_steps": 0, "xe_steps": 2, "eval_images": 1}
+    words = [f"{name}={value}" for name, value in settings.items() if name != "dataset"]
+    out = ["--root", str(root), "--out", str(tmp_path), "row=one"]
+    assert main(["train", "captioning", *words, *out]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("one seed 0: cider_d, cider: CIDEr of one image is 0 whatever") == 1
+    (record,) = Store(tmp_path).records()
+    assert record.metrics["cider_d"] == 0 and "CIDEr of one image" in record.notes["cider_d"]
+    assert "bleu4" not in record.notes and "bleu4" in record.metrics
+
+
+def test_attention_of_a_caption_is_drawn_with_the_weights_of_either_phase(
+    run: tuple[Path, Path], root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = json.loads((cell(run[1]) / "predictions.json").read_text())[1]
+    words = ["draw", str(cell(run[1])), "--item", str(image["image_id"]), "--root", str(root)]
+    pictures = []
+    for phase in ("self-critical", "cross-entropy"):
+        pictures.append(tmp_path / f"{phase}.svg")
+        assert main([*words, "--phase", phase, "--save", str(pictures[-1])]) == 0
+        assert "words from regions, regions from regions, words from words" in (
+            capsys.readouterr().out
+        )
+    final, earlier = (picture.read_text() for picture in pictures)
+    assert final != earlier
+    assert all(f"<!-- {word} -->" in final for word in image["caption"].split())
+    assert main(["draw", str(cell(run[1], "nowhere")), "--item", "0"]) == 2
+    assert "is of a run that is refused" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from attnbench.datamodules.captions import CaptionData
 from attnbench.datamodules.demo.captioning import write_captioning_demo
 from attnbench.datamodules.translation import TranslationData
 from attnbench.tasks.attention_maps import batch_of, find_item, no_weights
+from attnbench.tasks.captioning import CaptioningTask
 from attnbench.tasks.captioning_config import CaptioningConfig
 from attnbench.tasks.errors import ConfigError
 from attnbench.tasks.module import TaskModule
@@ -48,6 +49,7 @@ def captions(tmp_path_factory: pytest.TempPathFactory) -> CaptionData:
 def test_a_caption_looks_at_the_regions_of_its_image(captions: CaptionData) -> None:
     torch.manual_seed(0)
     task = TASKS["captioning"].build(captions.config, captions)
+    assert isinstance(task, CaptioningTask)
     for position, image in enumerate(captions.image_ids("test")):
         maps = task.attention_maps(captions, "test", str(image))
         cross = maps["words from regions"]

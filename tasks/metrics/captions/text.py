@@ -11,6 +11,11 @@ from .frequencies import DocumentFrequencies
 
 Tokens = Sequence[str]
 
+ONE_IMAGE = (
+    "CIDEr of one image is 0 whatever the caption, since an n-gram that every image has weighs "
+    "nothing; evaluate more images"
+)
+
 
 def cider_of_tokens(
     scorer: type[CiderScorer],
@@ -42,8 +47,7 @@ def cider_of_tokens(
     frequencies = DocumentFrequencies.count(counted)
     if frequencies.documents == 1:
         warnings.warn(
-            "CIDEr of one image is 0 whatever the caption, since an n-gram that every image has "
-            "weighs nothing; evaluate more images or give the corpus to count over",
+            f"{ONE_IMAGE} or give the corpus to count over",
             CaptionScoreWarning,
             stacklevel=3,
         )
