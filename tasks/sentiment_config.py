@@ -56,8 +56,8 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
     )
 
     # Sites: one attention spec each.
-    crossmodal: str = "dot"
-    memory_self: str = "dot"
+    crossmodal: str = Field("dot", description="attention from one stream to another")
+    memory_self: str = Field("dot", description="attention within what a target has read")
 
     # MulT.
     dim: int = Field(40, ge=1, description="width after the temporal convolutions")
@@ -158,10 +158,12 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
         20, ge=0, description="validations without a better loss before the rate is lowered"
     )
     plateau_factor: float = Field(0.1, gt=0, lt=1, description="what the rate is multiplied with")
-    adam_beta1: float = Field(0.9, ge=0, lt=1)
-    adam_beta2: float = Field(0.999, ge=0, lt=1)
-    adam_epsilon: float = Field(1e-8, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
+    adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean gradient")
+    adam_beta2: float = Field(
+        0.999, ge=0, lt=1, description="Adam's decay of the mean squared gradient"
+    )
+    adam_epsilon: float = Field(1e-8, gt=0, description="added to Adam's denominator")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty in Adam")
     clip_value: float = Field(0.0, ge=0, description="largest gradient value; 0 does not clip")
     check_every: int = Field(1_017, ge=1, description="updates between checkpoints")
     validate_every: int | None = Field(

@@ -199,6 +199,7 @@ def test_every_setting_of_a_task_is_listed_and_can_be_given_as_it_stands_there(
     rows = {row["setting"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows.keys() == TASKS[task].config.model_fields.keys() - {"seed"}
     assert all(row["type"] and "typing" not in row["type"] for row in rows.values())
+    assert [name for name, row in rows.items() if not row["meaning"]] == []
     assert rows["accumulate"]["type"].startswith("whole number from 1")
     for site in TASKS[task].sites:
         assert rows[site]["type"] == "attention spec"
