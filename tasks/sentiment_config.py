@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -135,9 +135,8 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
     cycle_weight: float = Field(
         0.1, ge=0, description="MCTN: weight of the loss of translating back"
     )
-    ridge_alpha: float | Literal["auto"] = Field(
+    ridge_alpha: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         "auto",
-        gt=0,
         description="strength of the penalty of model=ridge; auto: the best of several in "
         "validation",
     )
