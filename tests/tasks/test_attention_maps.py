@@ -1,10 +1,14 @@
 """Attention weights of one item: the right item, real steps only, whatever the batch."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from attnbench.datamodules.captions import CaptionData
 from attnbench.datamodules.demo.captioning import write_captioning_demo
+from attnbench.datamodules.demo.sentiment import write_sentiment_demo
+from attnbench.datamodules.sentiment import SentimentData
 from attnbench.datamodules.translation import TranslationData
 from attnbench.tasks.attention_maps import batch_of, find_item, no_weights
 from attnbench.tasks.captioning import CaptioningTask
@@ -12,6 +16,7 @@ from attnbench.tasks.captioning_config import CaptioningConfig
 from attnbench.tasks.errors import ConfigError
 from attnbench.tasks.module import TaskModule
 from attnbench.tasks.registry import TASKS
+from attnbench.tasks.sentiment_config import SentimentConfig
 from attnbench.tasks.settings import resolve
 from attnbench.tasks.translation_config import TranslationConfig
 from tests.tasks.test_captioning import TINY as CAPTIONING
@@ -87,3 +92,47 @@ def test_a_translation_is_read_with_its_reference() -> None:
     causal_HQQ = maps["target from target"].layers[0]
     assert causal_HQQ.triu(1).count_nonzero() == 0
     assert torch.allclose(one.layers[0].sum(-1), torch.ones(4, len(one.queries)))
+
+
+@pytest.fixture(scope="module")
+def streams(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Settings of a small model on small demo data."""
+    root = write_sentiment_demo(
+        tmp_path_factory.mktemp("demo") / "sentiment", train=40, val=10, test=10
+    )
+    sizes = {"dim": 8, "heads": 2, "crossmodal_layers": 2, "memory_layers": 1}
+    return {**sizes, "dataset": "demo", "root": root, "threads": 1, "batch_size": 4}
+
+
+def sentiment(streams: dict[str, Any], **settings: Any) -> tuple[TaskModule, SentimentData]:
+    config = resolve(SentimentConfig, {**streams, **settings})
+    data = SentimentData(config)
+    return TASKS["sentiment"].build(config, data), data
+
+
+def test_streams_look_at_the_real_steps_of_each_other(streams: dict[str, Any]) -> None:
+    task, data = sentiment(streams)
+    lengths = set()
+    for position, name in enumerate(data.ids("test")[:5]):
+        maps = task.attention_maps(data, "test", name)
+        batch = batch_of(data.predict_dataloader("test"), position)
+        steps = {stream: int(valid_1T.sum()) for stream, valid_1T in batch.valid.items()}
+        lengths.add(tuple(steps.values()))
+        assert len(maps) == 6
+        for places, one in maps.items():
+            target, source = places.split(" from ")
+            assert (len(one.queries), len(one.keys)) == (steps[target], steps[source])
+            assert len(one.layers) == 2
+            for weights_HQK in one.layers:
+                assert weights_HQK.shape == (2, steps[target], steps[source])
+                assert torch.allclose(weights_HQK.sum(-1), torch.ones(2, steps[target]))
+    assert len(lengths) > 1  # else no item had padding
+
+
+def test_only_what_a_model_has_is_told(streams: dict[str, Any]) -> None:
+    task, data = sentiment(streams, targets="text")
+    assert list(task.attention_maps(data, "val", "0")) == ["text from audio", "text from vision"]
+    for model in ("lf-transformer", "ridge"):
+        task, data = sentiment(streams, model=model)
+        with pytest.raises(ConfigError, match=f"model={model} has no attention from one stream"):
+            task.attention_maps(data, "val", "0")
