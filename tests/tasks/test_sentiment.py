@@ -40,6 +40,7 @@ TINY: dict[str, Any] = {
     "check_every": 2,
     "threads": 1,
 }
+DIMS: dict[str, int] = dict.fromkeys(MODALITIES, 3)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_the_weights_with_the_lowest_validation_loss_are_kept(root: Path, tmp_pa
     torch.manual_seed(0)
     made_by = TASKS["sentiment"].build(data.config, data)
     assert isinstance(made_by, SentimentTask)
-    task = Watched(data.config, made_by.shape)
+    task = Watched(made_by.config, made_by.shape)
     fit(task, data)
     assert len(losses) == 6 and losses.index(min(losses)) != 5, "a rate at which it gets worse"
     task.load_state_dict(kept(task, tmp_path))
@@ -173,15 +174,14 @@ def test_the_rate_falls_as_torchs_scheduler_lets_it(patience: int) -> None:
 
 
 def test_the_loss_follows_from_the_labels() -> None:
-    dims = dict.fromkeys(MODALITIES, 3)
     prediction = torch.tensor([[0.5], [-2.0]])
-    scores = SentimentTask(config_of(), DataShape(dims, "regression"))
+    scores = SentimentTask(config_of(), DataShape(DIMS, "regression"))
     assert scores.loss(prediction, torch.tensor([[1.0], [1.0]])) == pytest.approx(1.75)
-    binary = SentimentTask(config_of(), DataShape(dims, "binary"))
+    binary = SentimentTask(config_of(), DataShape(DIMS, "binary"))
     expected = (np.log1p(np.exp(-0.5)) + np.log1p(np.exp(-2.0))) / 2
     assert binary.loss(prediction, torch.tensor([[1.0], [0.0]])) == pytest.approx(expected)
     names = ("neutral", "happy", "sad", "angry")
-    emotions = SentimentTask(config_of(), DataShape(dims, "emotions", 4, names))
+    emotions = SentimentTask(config_of(), DataShape(DIMS, "emotions", 4, names))
     logits = torch.zeros(1, 8)
     logits[0, 3] = 1.0  # "there" of the second emotion
     value = emotions.loss(logits, torch.tensor([[0, 1, 0, 0]]))
@@ -296,11 +296,10 @@ def test_predictions_stand_in_the_order_of_the_split_whatever_the_batches(root: 
 
 
 def test_probabilities_are_given_of_yes_or_no() -> None:
-    dims = dict.fromkeys(MODALITIES, 3)
-    binary = SentimentTask(config_of(), DataShape(dims, "binary"))
+    binary = SentimentTask(config_of(), DataShape(DIMS, "binary"))
     assert binary._said(np.array([0.0], np.float32)) == 0.5
     names = ("neutral", "happy", "sad", "angry")
-    emotions = SentimentTask(config_of(), DataShape(dims, "emotions", 4, names))
+    emotions = SentimentTask(config_of(), DataShape(DIMS, "emotions", 4, names))
     said = emotions._said(np.array([0, 0, 0, 9, 0, 0, 9, 0], np.float32))
     assert list(said) == list(names)
     assert said["neutral"] == 0.5 and said["happy"] > 0.99 and said["angry"] < 0.01
@@ -381,7 +380,7 @@ def test_a_wrong_setting_is_one_sentence(settings: dict[str, Any], words: list[s
     ],
 )
 def test_what_a_model_cant_do_is_a_sentence_when_it_is_built(settings: dict[str, Any]) -> None:
-    shape = DataShape(dict.fromkeys(MODALITIES, 3), "regression", text_steps=9)
+    shape = DataShape(DIMS, "regression", text_steps=9)
     with pytest.raises(ConfigError) as error:
         SentimentTask(config_of(**settings), shape)
     assert "\n" not in str(error.value)
