@@ -48,6 +48,7 @@ def test_a_grid_becomes_records_and_a_table(
 
     folder = cell_folder(out, "1111", 1)
     assert sorted(path.name for path in folder.iterdir()) == [
+        "history.jsonl",
         "predictions.txt",
         "record.json",
         "run.log",
