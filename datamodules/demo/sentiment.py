@@ -1,10 +1,10 @@
 """Writer of the sentiment demo: MulT's pickles, aligned and not, of an invented language.
 
-Each item has one sentiment word among filler words. The word has a polarity of +1 or -1, a strength
-of 0 to 3, and one of three topics. Somewhere else in time, in the audio of one half of the items
-and in the vision of the other, lies a cue: two steps with the word's topic, of which the first has
-a value v and the second -v (a rise or a fall). The label is polarity x strength x sign of v; -inf
-in the channel of the audio's loudness stands for silence, as in the real files.
+Each item has one sentiment word among filler words. The word has a polarity of +1 or -1 and a
+strength of 0 to 3. Somewhere else in time, in the audio of one half of the items and in the
+vision of the other, lies a cue: two steps, of which the first has a value v and the second -v (a
+rise or a fall). The label is polarity x strength x sign of v; -inf in the channel of the audio's
+loudness stands for silence, as in the real files.
 
 What follows from that, whatever the model:
 
@@ -15,8 +15,6 @@ What follows from that, whatever the model:
   to the same word, for v and -v cancel: two thirds of all cues are such. A model that reads aligned
   streams is right about at most 1/3 + 1/2 x 2/3 = two thirds of the signs, and with text and one
   other stream about 7/12.
-- Audio and vision also hold a cue with another topic, whose sign says nothing: the cue that counts
-  must be found by what the word says.
 """
 
 from __future__ import annotations
@@ -34,11 +32,8 @@ FILES = {"aligned": "demo_data.pkl", "unaligned": "demo_data_noalign.pkl"}
 DIMS = {"text": 16, "audio": 10, "vision": 12}
 STEPS = {"text": (8, 12), "audio": (24, 36), "vision": (16, 24)}
 """Fewest and most steps of a stream; arrays are padded with zeros in front, to the most."""
-TOPICS = 3
 SPLIT_SHARE = 1 / 3
 """Share of the cues whose two steps fall to different words, so that averaging leaves them."""
-OTHER_SHARE = 1.0
-"""Share of the streams of audio and vision that hold a cue of another topic."""
 
 _SCALE = 2.0
 _NOISE = 0.2
@@ -126,14 +121,12 @@ class _Looks:
     """What the streams' features are made from, the same in every demo.
 
     Attributes:
-        topics: (TOPICS, F) by modality.
         value: (F,) by modality: the direction of polarity in text, of the cue's value elsewhere.
         first: (F,) by modality: marks a sentiment word, or the first step of a cue.
         second: (F,) by modality: the strength of a word, or the mark of a cue's second step.
         fillers: (words, F) of text.
     """
 
-    topics: dict[str, np.ndarray]
     value: dict[str, np.ndarray]
     first: dict[str, np.ndarray]
     second: dict[str, np.ndarray]
@@ -159,35 +152,33 @@ def _looks() -> _Looks:
         square, _ = np.linalg.qr(random.normal(size=(dim - loud, dim - loud)))
         bases[name] = np.pad(_SCALE * square, ((0, 0), (loud, 0)))
     return _Looks(
-        topics={name: basis[:TOPICS] for name, basis in bases.items()},
-        value={name: basis[TOPICS] for name, basis in bases.items()},
-        first={name: basis[TOPICS + 1] for name, basis in bases.items()},
-        second={name: basis[TOPICS + 2] for name, basis in bases.items()},
-        fillers=0.25
-        * random.normal(size=(_FILLERS, DIMS["text"] - TOPICS - 3))
-        @ bases["text"][TOPICS + 3 :],
+        value={name: basis[0] for name, basis in bases.items()},
+        first={name: basis[1] for name, basis in bases.items()},
+        second={name: basis[2] for name, basis in bases.items()},
+        fillers=0.25 * random.normal(size=(_FILLERS, DIMS["text"] - 3)) @ bases["text"][3:],
     )
 
 
 def _draw(random: np.random.Generator, looks: _Looks) -> _Item:
     polarity, cue = (int(sign) for sign in random.choice((-1, 1), 2))
     strength = 0 if random.random() < _NEUTRAL else int(random.integers(1, 4))
-    topic, place = int(random.integers(TOPICS)), str(random.choice(("audio", "vision")))
+    place = str(random.choice(("audio", "vision")))
     split = bool(random.random() < SPLIT_SHARE)
     words = int(random.integers(STEPS["text"][0], STEPS["text"][1] + 1))
     word = int(random.integers(words))
     text = looks.fillers[random.integers(_FILLERS, size=words)]
-    text[word] = looks.topics["text"][topic] + looks.first["text"]
-    text[word] += polarity * looks.value["text"] + (strength - 1.5) * looks.second["text"]
+    text[word] = (
+        looks.first["text"]
+        + polarity * looks.value["text"]
+        + (strength - 1.5) * looks.second["text"]
+    )
     edges = np.cumsum(random.uniform(0.8, 1.2, words))
     streams = {"text": text + _NOISE * random.normal(size=text.shape)}
     aligned = dict(streams)
     for name in ("audio", "vision"):
-        cues = [(topic, cue, split)] if name == place else []
-        if random.random() < OTHER_SHARE:
-            other = (topic + int(random.integers(1, TOPICS))) % TOPICS
-            cues.append((other, int(random.choice((-1, 1))), bool(random.random() < SPLIT_SHARE)))
-        streams[name], owner = _stream(random, looks, name, edges / edges[-1], word, cues)
+        sign = cue if name == place else 0
+        ends = edges / edges[-1]
+        streams[name], owner = _stream(random, looks, name, ends, word, sign, split)
         aligned[name] = np.stack([streams[name][owner == each].mean(0) for each in range(words)])
     return _Item(streams, aligned, polarity, strength, cue, place, split)
 
@@ -198,7 +189,8 @@ def _stream(
     name: str,
     edges: np.ndarray,
     word: int,
-    cues: list[tuple[int, int, bool]],
+    sign: int,
+    split: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give the steps (T, F) of audio or vision, and the word to whose time each belongs (T,).
 
@@ -207,37 +199,25 @@ def _stream(
         looks: what the features are made from.
         name: the modality.
         edges: end of each word, as a share of the whole time.
-        word: the sentiment word; cues are not at its time nor at its neighbours'.
-        cues: topic, sign of the value and whether the steps belong to different words.
+        word: the sentiment word; a cue is not at its time nor at its neighbours'.
+        sign: of the cue's value; 0 for no cue.
+        split: whether the two steps of the cue belong to different words.
     """
     while True:
         steps = int(random.integers(STEPS[name][0], STEPS[name][1] + 1))
         owner = np.searchsorted(edges, (np.arange(steps) + 0.5) / steps)
-        places = _places(random, owner, word, [split for _, _, split in cues])
-        if places is not None and len(set(owner.tolist())) == len(edges):
+        far = (np.abs(owner[:-1] - word) > 1) & (np.abs(owner[1:] - word) > 1)
+        possible = np.flatnonzero(far & ((owner[:-1] != owner[1:]) == split))
+        if len(possible) and len(set(owner.tolist())) == len(edges):
             break
     stream = _NOISE * random.normal(size=(steps, DIMS[name]))
-    for (topic, sign, _), at in zip(cues, places, strict=True):
-        stream[at] += looks.topics[name][topic] + looks.first[name] + sign * looks.value[name]
-        stream[at + 1] += looks.topics[name][topic] + looks.second[name] - sign * looks.value[name]
+    if sign:
+        at = int(random.choice(possible))
+        stream[at] += looks.first[name] + sign * looks.value[name]
+        stream[at + 1] += looks.second[name] - sign * looks.value[name]
     if name == "audio":
         stream[random.random(steps) < _SILENCE, 0] = -np.inf
     return stream, owner
-
-
-def _places(
-    random: np.random.Generator, owner: np.ndarray, word: int, splits: list[bool]
-) -> list[int] | None:
-    """Choose the first step of each cue, or None where there is no room."""
-    free = (np.abs(owner[:-1] - word) > 1) & (np.abs(owner[1:] - word) > 1)
-    places: list[int] = []
-    for split in splits:
-        possible = np.flatnonzero(free & ((owner[:-1] != owner[1:]) == split))
-        if not len(possible):
-            return None
-        places.append(int(random.choice(possible)))
-        free[max(0, places[-1] - 1) : places[-1] + 2] = False
-    return places
 
 
 def _part(name: str, items: list[_Item]) -> DemoPart:

@@ -35,7 +35,7 @@ def test_a_label_is_polarity_times_strength_times_cue(drawn):
 
 
 def test_no_modality_alone_tells_the_sign(drawn):
-    # Text is made from the polarity and the strength, the others from the cue and its topic:
+    # Text is made from the polarity and the strength, the others from the cue:
     # so the sign must be a fair coin given each of them, and given where the cue is.
     there = drawn.labels[:, 0] != 0
     positive = drawn.labels[there, 0] > 0
@@ -76,7 +76,6 @@ def test_averaging_over_words_loses_the_cues_of_one_word(drawn):
         value = np.abs(cue_value(drawn, "aligned", modality)).max(1)
         whole = np.abs(cue_value(drawn, "unaligned", modality)).max(1)
         assert (whole[mine] > 0.7).all()
-        # Both this cue and the one of the other topic must be of one word for nothing to be left.
         assert value[mine & drawn.split].min() > whole[mine].mean() / 6
     both = drawn.place == "audio"
     sums = cue_value(drawn, "aligned", "audio")[both & ~drawn.split].sum(1)
