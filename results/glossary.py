@@ -36,7 +36,7 @@ _SENTIMENT = {
 }
 
 _MAJORITY = {
-    f"majority_{name}": f"{name} of the constant that is best for it on the training labels"
+    f"majority_{name}": f"{name} of the constant that is best for it on the evaluated labels"
     for name in _SENTIMENT
     if name != "corr"  # a constant has none
 }

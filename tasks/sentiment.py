@@ -233,13 +233,13 @@ class SentimentTask(TaskModule):
         return np.stack([said[place] for place in range(len(said))])
 
     def evaluate(self, data: SentimentData, split: str = "test") -> Evaluation:
-        """All metrics of a split, and those of a constant that knows the training labels alone."""
+        """All metrics of a split, and those of the best constant."""
         prediction_NO = self.predict(data.predict_dataloader(split))
         if not np.isfinite(prediction_NO).all():
             raise Diverged("the trained model gives numbers that aren't finite")
         labels_NL, shape = data.labels(split), self.shape
         scores = self._scores(prediction_NO, labels_NL)
-        majority = majority_scores(shape.kind, data.labels("train"), labels_NL, shape.emotions)
+        majority = majority_scores(shape.kind, labels_NL, shape.emotions)
         how = f"|{self.config.model} {self.fitted}" if self.fitted else ""
         return Evaluation(
             scores.values | {f"majority_{n}": value for n, value in majority.values.items()},

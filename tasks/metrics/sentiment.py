@@ -77,32 +77,30 @@ def sentiment_scores(
     return _regression_scores(prediction_N, labels_N)
 
 
-def majority_scores(
-    kind: Kind, train_NL: np.ndarray, labels_NL: np.ndarray, emotions: Sequence[str] = ()
-) -> Scores:
-    """The same metrics for a constant, for each metric the one that does best in training.
+def majority_scores(kind: Kind, labels_NL: np.ndarray, emotions: Sequence[str] = ()) -> Scores:
+    """The same metrics for a constant, for each metric the one that does best on these labels.
 
     That is the median for MAE and the commonest class for every other one; a constant has no
-    correlation, so there is none.
+    correlation, so there is none. It is chosen on the scored labels themselves, so that a model
+    below it has learnt nothing, whatever the shares of the classes were in training.
 
     Args:
         kind: what the labels are.
-        train_NL: labels of the training items.
         labels_NL: labels of the items that are scored.
         emotions: names of the L emotions.
     """
     if kind == "emotions":
-        common_L = (train_NL.mean(0) > 0.5).astype(int)
+        common_L = (labels_NL.mean(0) > 0.5).astype(int)
         constant_NL2 = np.eye(2)[np.broadcast_to(common_L, labels_NL.shape)]
         scores = _emotion_scores(constant_NL2, labels_NL, emotions)
-        alone_L = train_NL[train_NL.sum(1) == 1].sum(0)
+        alone_L = labels_NL[labels_NL.sum(1) == 1].sum(0)
         _argmax_accuracy(scores, np.broadcast_to(alone_L, labels_NL.shape), labels_NL)
         return scores
     if kind == "binary":
-        sign = 1.0 if (train_NL > 0.5).mean() > 0.5 else -1.0
+        sign = 1.0 if (labels_NL > 0.5).mean() > 0.5 else -1.0
         return sentiment_scores(kind, np.full_like(labels_NL, sign, dtype=float), labels_NL)
     best = Scores()
-    for name, constant in _constants(train_NL.reshape(-1)).items():
+    for name, constant in _constants(labels_NL.reshape(-1)).items():
         scores = sentiment_scores(kind, np.full_like(labels_NL, constant), labels_NL)
         for own in (name, *_f1_of(name)):
             best.values[own] = scores.values[own]
