@@ -9,6 +9,9 @@ DEMO_ROWS := w/o 1111 1010 0010 0011
 DEMO_DATA := --preset smoke --data demo --root runs/demo-data --out runs/demo
 CAPTION_GRID := ngsan/full
 CAPTION_DATA := --preset smoke --data demo --root runs/demo-captions --out runs/demo
+SENTIMENT_GRID := mult/ablation
+SENTIMENT_ROWS := "Language only" EF-Transformer MulT
+SENTIMENT_DATA := --preset smoke --data demo --root runs/demo-sentiment --out runs/demo
 NOT_HERE := not slurm and not ray and not browser and not java and not fairseq and not gpu and not slow
 
 .DEFAULT_GOAL := help
@@ -19,13 +22,16 @@ help: ## show this list
 
 install: $(STAMP) ## make .venv and install attnbench with its development tools into it
 
-demo: $(STAMP) ## train two small grids, translation and captioning, on synthetic sets and print their tables
+demo: $(STAMP) ## train small grids of each task on synthetic sets and print their tables
 	@$(VENV)/bin/attnbench data demo translation --root runs/demo-data
 	@$(VENV)/bin/attnbench run $(DEMO_GRID) $(DEMO_DATA) --rows $(DEMO_ROWS) --seeds 0 1
 	@$(VENV)/bin/attnbench data demo captioning --root runs/demo-captions
 	@$(VENV)/bin/attnbench run $(CAPTION_GRID) $(CAPTION_DATA)
+	@$(VENV)/bin/attnbench data demo sentiment --root runs/demo-sentiment
+	@$(VENV)/bin/attnbench run $(SENTIMENT_GRID) $(SENTIMENT_DATA) --rows $(SENTIMENT_ROWS)
 	@$(VENV)/bin/attnbench table $(DEMO_GRID) --preset smoke --data demo --out runs/demo --rows $(DEMO_ROWS)
 	@$(VENV)/bin/attnbench table $(CAPTION_GRID) --preset smoke --data demo --out runs/demo
+	@$(VENV)/bin/attnbench table $(SENTIMENT_GRID) --preset smoke --data demo --out runs/demo --rows $(SENTIMENT_ROWS)
 
 test: $(STAMP) ## run the tests that need no cluster, Java, browser, GPU or extra
 	@$(VENV)/bin/python -m pytest -m "$(NOT_HERE)"
