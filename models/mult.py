@@ -132,16 +132,21 @@ class MulT(nn.Module):
         weights: dict[str, list[Tensor]] = {}
         for block in range(self.config.crossmodal_layers):
             if block and self.config.source_level == "intermediate":
-                source = {pair: hidden[pair[::-1]] for pair in pairs}
+                source = {(target, other): hidden[other, target] for target, other in pairs}
             reached = {}
             for pair in pairs:
-                layer = self.crossmodal[_key(*pair)].layers[block]  # type: ignore[union-attr,index]
+                layer = self._transformer(*pair).layers[block]
                 reached[pair], seen = layer(hidden[pair], source[pair], *where[pair], need_weights)
                 if seen is not None:
                     weights.setdefault(" from ".join(pair), []).append(seen)
             hidden = reached
-        crossed = {pair: self.crossmodal[_key(*pair)].norm(x) for pair, x in hidden.items()}  # type: ignore[operator]
+        crossed = {pair: self._transformer(*pair).norm(x) for pair, x in hidden.items()}
         return crossed, weights
+
+    def _transformer(self, target: str, source: str) -> CrossmodalTransformer:
+        module = self.crossmodal[_key(target, source)]
+        assert isinstance(module, CrossmodalTransformer)
+        return module
 
     def _remember(self, memory: nn.Module, x_BTD: Tensor, target: _Stream) -> Tensor:
         """The memory over one target, read at the step that stands for the item: (B, D)."""
