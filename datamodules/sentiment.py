@@ -58,9 +58,12 @@ class SentimentData(ResumableDataModule):
             raise DataError(
                 f"{root} is no folder; give the folder of {self.config.dataset} as root."
             )
-        return cached_store(
-            self.config, root, lambda: convert(open_sentiment(self.config, root), root)
-        )
+        aligned = self.config.alignment == "aligned"
+
+        def make() -> SentimentStore:
+            return convert(open_sentiment(self.config, root), root, aligned=aligned)
+
+        return cached_store(self.config, root, make)
 
     @cached_property
     def splits(self) -> Splits:

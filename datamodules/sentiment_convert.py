@@ -3,12 +3,13 @@
 Padding is rows of zeros. On which side it lies no file says; it is the one with more rows of zeros,
 over all parts, and zeros at the other end or between real steps are real steps (a word without a
 vector, a frame without a face). It is found before anything is cleaned, as a step whose features
-are all -inf is a real one.
+are all -inf is a real one. Streams that are aligned keep one span an item, so that a step is the
+same word in each: where one of them has a real step, all have.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,13 @@ _CHUNK = 256
 _NAMED = 3
 
 
-def convert(raw: RawSentiment, root: Path) -> SentimentStore:
+def convert(raw: RawSentiment, root: Path, *, aligned: bool = False) -> SentimentStore:
     """Make a store in memory.
+
+    Args:
+        raw: what the files hold.
+        root: the data set's folder.
+        aligned: whether the streams of an item go step by step with one another.
 
     Raises:
         DataError: parts of different widths, labels that are no numbers, or a modality of which no
@@ -44,9 +50,12 @@ def convert(raw: RawSentiment, root: Path) -> SentimentStore:
     headers: dict[str, dict[str, StreamHeader]] = {name: {} for name in raw.parts}
     for modality in MODALITIES:
         _check_width(where, modality, raw.parts)
-        spans = _spans(modality, raw.parts)
+    spans = {modality: _spans(modality, raw.parts) for modality in MODALITIES}
+    if aligned:
+        spans = _common(spans)
+    for modality in MODALITIES:
         for name, part in raw.parts.items():
-            stream, header = _stream(part, modality, spans[name])
+            stream, header = _stream(part, modality, spans[modality][name])
             if header.empty == len(part):
                 raise DataError(
                     f"{where}: no item of part {name} has a real step of {modality}, all rows are "
@@ -96,13 +105,17 @@ def _check_width(where: str, modality: str, parts: dict[str, RawPart]) -> None:
 
 @dataclass(frozen=True)
 class _Span:
-    """Where the real steps of N items lie: padding in front and their number."""
+    """Where the real steps of N items lie: padding in front and their number.
+
+    `silent_N`: items of which this stream has no step of its own.
+    """
 
     side: Side
     before_N: np.ndarray
     lengths_N: np.ndarray
     other_end: int
     left_out: int
+    silent_N: np.ndarray
 
 
 def _spans(modality: str, parts: dict[str, RawPart]) -> dict[str, _Span]:
@@ -129,7 +142,8 @@ def _found(
     padding_N, other_N = (front_N, behind_N) if side == "left" else (behind_N, front_N)
     lengths_N = np.where(some_N, steps - padding_N, 0)
     before_N = np.where(some_N, front_N, steps) if side == "left" else np.zeros_like(lengths_N)
-    return _Span(side, before_N, lengths_N, int((some_N & (other_N > 0)).sum()), 0)
+    other_end = int((some_N & (other_N > 0)).sum())
+    return _Span(side, before_N, lengths_N, other_end, 0, lengths_N == 0)
 
 
 def _given(side: Side, real_NT: np.ndarray, lengths_N: np.ndarray) -> _Span:
@@ -139,7 +153,23 @@ def _given(side: Side, real_NT: np.ndarray, lengths_N: np.ndarray) -> _Span:
     before_N = steps - lengths_N if side == "left" else np.zeros_like(lengths_N)
     time_T = np.arange(steps)
     inside_NT = (time_T >= before_N[:, None]) & (time_T < (before_N + lengths_N)[:, None])
-    return _Span(side, before_N, lengths_N, 0, int((real_NT & ~inside_NT).any(1).sum()))
+    left_out = int((real_NT & ~inside_NT).any(1).sum())
+    return _Span(side, before_N, lengths_N, 0, left_out, lengths_N == 0)
+
+
+def _common(spans: dict[str, dict[str, _Span]]) -> dict[str, dict[str, _Span]]:
+    """Give all streams of an item the span from the first to the last real step of any of them."""
+    common: dict[str, dict[str, _Span]] = {modality: {} for modality in spans}
+    for name in next(iter(spans.values())):
+        own = {modality: parts[name] for modality, parts in spans.items()}
+        begin_MN = np.stack([span.before_N for span in own.values()])
+        end_MN = begin_MN + np.stack([span.lengths_N for span in own.values()])
+        silent_MN = np.stack([span.silent_N for span in own.values()])
+        end_N = np.where(silent_MN, 0, end_MN).max(0)
+        before_N = np.minimum(np.where(silent_MN, end_N, begin_MN).min(0), end_N)
+        for modality, span in own.items():
+            common[modality][name] = replace(span, before_N=before_N, lengths_N=end_N - before_N)
+    return common
 
 
 def _stream(part: RawPart, modality: str, span: _Span) -> tuple[StreamStore, StreamHeader]:
@@ -158,7 +188,7 @@ def _stream(part: RawPart, modality: str, span: _Span) -> tuple[StreamStore, Str
     time_T = np.arange(steps)
     inside_NT = (time_T >= before_N[:, None]) & (time_T < (before_N + lengths_N)[:, None])
     rows_RF = np.ascontiguousarray(features_NTF[inside_NT], dtype=np.float32)
-    empty = np.flatnonzero(lengths_N == 0)
+    empty = np.flatnonzero(span.silent_N if part.read_at is None else lengths_N == 0)
     header = StreamHeader(
         dim=dim,
         steps=steps,

@@ -124,3 +124,29 @@ def test_labels_and_widths_that_cannot_be_used(tmp_path):
     parts = {"train": raw_part("train", 4), "test": narrow}
     with Sentence("audio", "3 in train, 2 in test"):
         convert(raw_sentiment(tmp_path, parts), tmp_path)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_aligned_streams_keep_their_steps_together(tmp_path, side):
+    # Three streams of six steps, four of them real; a stream that is silent in the first or last of
+    # them, or altogether, must not be moved against the others.
+    real = slice(2, 6) if side == "left" else slice(0, 4)
+    raw = raw_part("train", 5)
+    for modality, dim in DIMS.items():
+        raw.features[modality] = np.zeros((5, 6, dim), np.float32)
+        raw.features[modality][:, real] = np.arange(1.0, 5.0)[:, None]
+    raw.features["audio"][1, real.start] = raw.features["audio"][2, real.stop - 1] = 0
+    raw.features["text"][3] = 0
+    for features in raw.features.values():
+        features[4] = 0
+    store = convert(raw_sentiment(tmp_path, {"train": raw}), tmp_path, aligned=True)
+    part, header = store.parts["train"], store.header.parts["train"]
+    for modality, stream in part.streams.items():
+        assert stream.lengths_N.tolist() == [4, 4, 4, 4, 0], modality
+        assert header[modality].side == side
+        np.testing.assert_array_equal(
+            stream.gather(np.arange(5), as_in_file=True).features_BTF, raw.features[modality]
+        )
+    assert part.streams["audio"].of(1)[:, 0].tolist() == [0, 2, 3, 4]
+    assert part.streams["audio"].of(2)[:, 0].tolist() == [1, 2, 3, 0]
+    assert header["text"].empty_ids == ["train-3", "train-4"] and header["audio"].empty == 1
