@@ -15,6 +15,11 @@ What follows from that, whatever the model:
   to the same word, for v and -v cancel: two thirds of all cues are such. A model that reads aligned
   streams is right about at most 1/3 + 1/2 x 2/3 = two thirds of the signs, and with text and one
   other stream about 7/12.
+
+Nothing bounds late fusion, nor a Transformer over all streams one after the other: they see all.
+Measured with the preset smoke, that early fusion is at chance after 400 and 600 updates with one
+layer of the width that gives it MulT's number of parameters, and right about all signs after 600
+with two layers; so its row tells how fast a model learns here and not what it could.
 """
 
 from __future__ import annotations
