@@ -41,7 +41,7 @@ def convert(raw: RawSentiment, root: Path, *, aligned: bool = False) -> Sentimen
 
     Raises:
         DataError: parts of different widths, labels that are no numbers, or a modality of which no
-            item of a part has a real step.
+            item of a part has a real step, or a number.
     """
     where = str(raw.files[0]) if raw.files else str(root)
     for name, part in raw.parts.items():
@@ -60,6 +60,12 @@ def convert(raw: RawSentiment, root: Path, *, aligned: bool = False) -> Sentimen
                 raise DataError(
                     f"{where}: no item of part {name} has a real step of {modality}, all rows are "
                     "zeros; give a file that has this modality."
+                )
+            if header.cleaned and not stream.rows_RF.any():
+                kinds = ", ".join(header.cleaned)
+                raise DataError(
+                    f"{where}: {modality} of part {name} has no number but 0, all others are "
+                    f"{kinds}; give a file whose features were computed."
                 )
             streams[name][modality], headers[name][modality] = stream, header
     parts = {
@@ -88,7 +94,7 @@ def _check_labels(where: str, part: RawPart) -> None:
     bad = [part.ids[number] for number in np.flatnonzero(~np.isfinite(part.labels).all(1))]
     if bad:
         raise DataError(
-            f"{where}: {len(bad):,} items have labels that are no numbers, such as "
+            f"{where}: {len(bad):,} items have labels that are no (float32) numbers, such as "
             f"{', '.join(bad[:_NAMED])}; remove them from the file."
         )
 

@@ -159,7 +159,8 @@ def numbers_of(where: str, labels: Any, what: str) -> np.ndarray:
             f"{what} of {where} has shape {array.shape} of {array.dtype}; expected one number an "
             "item."
         )
-    return array.reshape(-1, 1).astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large becomes inf, which is refused by name
+        return array.reshape(-1, 1).astype(np.float32)
 
 
 def as_text(value: Any) -> str:

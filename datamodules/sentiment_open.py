@@ -62,7 +62,11 @@ def open_sentiment(config: SentimentDataConfig, root: Path) -> RawSentiment:
     with reading(root):
         if config.file is not None:
             given = root / config.file
-            return _read(config, given if given.exists() else config.file)
+            if not given.exists():
+                raise DataError(
+                    f"{root} has no {config.file}; file= names a file or folder below root."
+                )
+            return _read(config, given)
         found = _look(root)
         layouts = found.layouts
         if not layouts:

@@ -198,7 +198,7 @@ def test_several_files_of_which_none_is_meant(tmp_path: Path) -> None:
     said = refused(tmp_path)
     assert "several data files (a.pkl, below/b.pkl)" in said and "file=" in said
     assert opened(tmp_path, file="below/b.pkl").files == [tmp_path / "below" / "b.pkl"]
-    assert "no such file" in refused_by_any(tmp_path, file="c.pkl")
+    assert "has no c.pkl" in refused_by_any(tmp_path, file="c.pkl")
     assert "is no folder" in refused(tmp_path / "none")
     (tmp_path / "empty").mkdir()
     assert "no sentiment data" in refused(tmp_path / "empty")

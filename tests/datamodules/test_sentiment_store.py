@@ -90,6 +90,15 @@ def test_a_modality_that_is_nowhere_real_is_refused(tmp_path):
         stored(tmp_path, raw, "test")
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("modality", DIMS)
+def test_a_modality_without_any_number_is_refused(tmp_path, modality, value):
+    raw = raw_part("test", 4)
+    raw.features[modality][:] = value
+    with Sentence("source.pkl", f"{modality} of part test has no number but 0"):
+        stored(tmp_path, raw, "test")
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_lengths_that_the_file_gives_are_taken(tmp_path, side):
     raw = raw_part("train", 12, side=side)
@@ -117,7 +126,7 @@ def test_the_step_that_is_read_is_given_by_the_data(tmp_path):
 def test_labels_and_widths_that_cannot_be_used(tmp_path):
     raw = raw_part("train", 4)
     raw.labels[2] = np.nan
-    with Sentence("part train", "1 items have labels that are no numbers", "train-2"):
+    with Sentence("part train", "1 items have labels that are no (float32) numbers", "train-2"):
         stored(tmp_path, raw)
     narrow = raw_part("test", 4)
     narrow.features["audio"] = narrow.features["audio"][..., :2]
