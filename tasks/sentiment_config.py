@@ -11,7 +11,13 @@ from pydantic import Field, field_validator, model_validator
 
 from ..datamodules.sentiment_config import SentimentDataConfig
 from ..models.attention import SpecError, build_attention, parse_spec, refusal
-from ..models.sentiment import SENTIMENT_SITES, SentimentModelConfig, needs_alignment, sites_of
+from ..models.sentiment import (
+    SENTIMENT_SITES,
+    TRANSFORMERS,
+    SentimentModelConfig,
+    needs_alignment,
+    sites_of,
+)
 from ..models.streams import MODALITIES
 from .training_config import TrainingConfig
 
@@ -191,6 +197,11 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
             raise ValueError(
                 f"targets={self.targets} but modalities={self.modalities}: a target must be read"
             )
+        if self.closed_form and self.alignment_by == "ctc":
+            raise ValueError(
+                f"alignment_by=ctc has no place in model={self.model}, which reads the mean of "
+                "each stream: set alignment_by=none"
+            )
         if self.model == "mult" and len(self.streams) < 2:
             raise ValueError(
                 f"modalities={self.modalities} leaves MulT no second stream: for one stream set "
@@ -200,10 +211,17 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
 
     @model_validator(mode="after")
     def _fits_the_width(self) -> SentimentConfig:
+        if self.closed_form:
+            return self
+        matched = self.hidden is None  # to MulT of these settings, which must then be possible
+        if (self.model == "mult" or matched) and self.dim % self.heads:
+            raise ValueError(f"heads={self.heads} doesn't divide dim={self.dim}; choose a divisor")
+        if self.hidden is not None and self.model in TRANSFORMERS and self.hidden % self.heads:
+            raise ValueError(
+                f"heads={self.heads} doesn't divide hidden={self.hidden}; choose a divisor"
+            )
         if self.model != "mult":
             return self
-        if self.dim % self.heads:
-            raise ValueError(f"heads={self.heads} doesn't divide dim={self.dim}; choose a divisor")
         widths = {"crossmodal": self.dim, "memory_self": (len(self.streams) - 1) * self.dim}
         with torch.device("meta"):  # checks the options at these widths and allocates nothing
             for site, dim in widths.items():
