@@ -54,6 +54,7 @@ class CaptioningTask(TaskModule):
     def __init__(self, config: CaptioningConfig, feature_dim: int, symbols: int) -> None:
         super().__init__()
         self.config = config
+        self.clip_value = config.clip_value
         self.model = Captioner(config.captioner(feature_dim, symbols))
         self.phase = CROSS_ENTROPY
         self._rewards: Rewards | None = None
@@ -96,24 +97,13 @@ class CaptioningTask(TaskModule):
         batches = int(self.trainer.num_training_batches)
         return partial(ngsan_factor, epoch_steps=-(-batches // config.accumulate))
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip values, norm, both or nothing."""
-        if self.config.clip_value:
-            self.clip_gradients(optimizer, self.config.clip_value, "value")
-        self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-
     def on_train_batch_start(self, batch: CaptionBatch, batch_idx: int) -> None:
         """Make chance a function of (seed, phase, batch), so that a resumed run goes on exactly."""
         torch.manual_seed(self._chance())
 
     def _chance(self) -> int:
-        seen = self.trainer.fit_loop.epoch_loop.total_batch_idx
-        return (2 * self.config.seed + (self.phase == SELF_CRITICAL)) * 1_000_003 + seen
+        stream = 2 * self.config.seed + (self.phase == SELF_CRITICAL)
+        return stream * 1_000_003 + self.batches_seen
 
     def loss(self, batch: CaptionBatch, smoothing: float) -> Tensor:
         """Mean cross-entropy of a word or end in nats, over all captions of all images."""
@@ -161,11 +151,8 @@ class CaptioningTask(TaskModule):
 
     def on_validation_epoch_end(self) -> None:
         """A validation loss that is not finite stops the run as diverged."""
-        loss = self.trainer.callback_metrics["val/loss"]
-        if not torch.isfinite(loss):
-            raise Diverged(
-                f"the validation loss was {float(loss)} after {self.global_step} updates"
-            )
+        loss = float(self.trainer.callback_metrics["val/loss"])
+        self.check_validation(loss, self.global_step)
 
     @torch.inference_mode()
     def describe(self, batch: CaptionBatch) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ import lightning
 from torch import Tensor
 
 from .averaging import average_checkpoints
-from .errors import ConfigError
+from .errors import ConfigError, Diverged
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,31 @@ class TaskModule(lightning.LightningModule):
 
     def begin_phase(self, phase: Phase, data: Any) -> None:
         """Get ready for a phase, before its training begins or goes on."""
+
+    clip_value: float = 0.0
+    """Largest value of a gradient; 0 does not clip values."""
+
+    @property
+    def batches_seen(self) -> int:
+        """Training batches so far, over all restarts: what chance is made a function of."""
+        return self.trainer.fit_loop.epoch_loop.total_batch_idx
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip values, norm, both or nothing."""
+        if self.clip_value:
+            self.clip_gradients(optimizer, self.clip_value, "value")
+        self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+
+    @staticmethod
+    def check_validation(loss: float, updates: int) -> None:
+        """Raise ``Diverged`` for a validation loss that is not finite."""
+        if not math.isfinite(loss):
+            raise Diverged(f"the validation loss was {loss} after {updates} updates")
 
     def final_weights(self, checkpoints: Sequence[Path]) -> tuple[dict[str, Tensor], str]:
         """The weights that a phase ends with, and a sentence on how they came about.

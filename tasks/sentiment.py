@@ -75,6 +75,7 @@ class SentimentTask(TaskModule):
     def __init__(self, config: SentimentConfig, shape: DataShape) -> None:
         super().__init__()
         self.config, self.shape = config, shape
+        self.clip_value = config.clip_value
         self.model = build_model(config, dict(shape.dims), shape.outputs, shape.text_steps)
         self.selection = Selection(
             config.plateau_patience, config.plateau_factor, config.select == "best"
@@ -101,24 +102,12 @@ class SentimentTask(TaskModule):
             group["initial_lr"] = group["lr"]
         return optimizer
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip values, norm, both or nothing."""
-        if self.config.clip_value:
-            self.clip_gradients(optimizer, self.config.clip_value, "value")
-        self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-
     def on_train_batch_start(self, batch: SentimentBatch, batch_idx: int) -> None:
         """Make rate and chance functions of (seed, batch): a resumed run goes on exactly."""
         factor = self._factor(self.global_step)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = group["initial_lr"] * factor
-        seen = self.trainer.fit_loop.epoch_loop.total_batch_idx
-        torch.manual_seed(self.config.seed * 1_000_003 + seen)
+        torch.manual_seed(self.config.seed * 1_000_003 + self.batches_seen)
 
     def _factor(self, step: int) -> float:
         """What the peak rate is multiplied with at update ``step``, from 0."""
@@ -179,8 +168,7 @@ class SentimentTask(TaskModule):
         """Loss and scores of a whole validation, which the choice of weights is told of."""
         prediction_NO, labels_NL = (torch.cat(parts) for parts in zip(*said, strict=True))
         loss = float(self.loss(prediction_NO, labels_NL))
-        if not np.isfinite(loss):
-            raise Diverged(f"the validation loss was {loss} after {step} updates")
+        self.check_validation(loss, step)
         self.selection.add(loss, step, self.state_dict)
         return loss, self._scores(prediction_NO.numpy(), labels_NL.numpy())
 

@@ -55,10 +55,7 @@ class TranslationTask(TaskModule):
 
     def on_train_batch_start(self, batch: TranslationBatch, batch_idx: int) -> None:
         """Make dropout a function of (seed, batch), so that a resumed run goes on bit by bit."""
-        torch.manual_seed(self.config.seed * 1_000_003 + self._batches_seen())
-
-    def _batches_seen(self) -> int:
-        return self.trainer.fit_loop.epoch_loop.total_batch_idx
+        torch.manual_seed(self.config.seed * 1_000_003 + self.batches_seen)
 
     def loss(self, batch: TranslationBatch, smoothing: float) -> Tensor:
         """Mean cross-entropy a target token, label-smoothed over the whole vocabulary.
@@ -94,10 +91,7 @@ class TranslationTask(TaskModule):
     def on_validation_epoch_end(self) -> None:
         """Perplexity; a validation loss that is not finite stops the run as diverged."""
         loss = self.trainer.callback_metrics["val/loss"]
-        if not torch.isfinite(loss):
-            raise Diverged(
-                f"the validation loss was {float(loss)} after {self.global_step} updates"
-            )
+        self.check_validation(float(loss), self.global_step)
         self.log("val/ppl", loss.exp())
 
     @torch.inference_mode()
