@@ -33,7 +33,7 @@ REFERENCE_QUIRKS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class MultConfig:
+class MultSettings:
     """Sizes and choices of a ``MulT``; the defaults are the paper's for CMU-MOSEI.
 
     Attributes:
@@ -105,6 +105,15 @@ class MultConfig:
     source_level: Literal["low", "intermediate"] = "low"
     skip_projection_when_equal: bool = False
 
+    def of(self, what: str, modality: str) -> Any:
+        """A setting that each modality has its own of, e.g. ``kernel`` for ``kernel_text``."""
+        return getattr(self, f"{what}_{modality}")
+
+
+@dataclass(frozen=True)
+class MultConfig(MultSettings):
+    """Settings of a ``MulT``, checked: one that can be built has two modalities or more."""
+
     def __post_init__(self) -> None:
         """Check the choice of modalities; ValueError says what doesn't fit."""
         unknown = sorted({*self.modalities, *self.targets} - set(MODALITIES))
@@ -140,10 +149,6 @@ class MultConfig:
         """Target and source of each crossmodal Transformer."""
         targets = [name for name in self.used if name in self.targets]
         return tuple((one, two) for one in targets for two in self.used if two != one)
-
-    def of(self, what: str, modality: str) -> Any:
-        """A setting that each modality has its own of, e.g. ``kernel`` for ``kernel_text``."""
-        return getattr(self, f"{what}_{modality}")
 
     def site(self, name: str) -> Site:
         """What a site asks for here: with a future mask, variants that can hide the future."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from .mult_config import MultSettings
 from .streams import MODALITIES
 
 SentimentModelName = Literal[
@@ -21,7 +21,7 @@ SentimentModelName = Literal[
 
 
 @dataclass(frozen=True)
-class SentimentModelConfig:
+class SentimentModelConfig(MultSettings):
     """Sizes and choices of every model of ``build_sentiment_model``; each takes what it has.
 
     The defaults of what MulT has are the paper's for CMU-MOSEI (Tsai et al., ACL 2019, table 5).
@@ -67,35 +67,6 @@ class SentimentModelConfig:
         raven_beta: RAVEN's bound on the length of a shift over the length of the word's vector.
     """
 
-    dims: Mapping[str, int]
-    outputs: int
-    modalities: tuple[str, ...] = MODALITIES
-    targets: tuple[str, ...] = MODALITIES
-    dim: int = 40
-    heads: int = 8
-    crossmodal_layers: int = 4
-    memory_layers: int = 4
-    kernel_text: int = 1
-    kernel_audio: int = 3
-    kernel_vision: int = 3
-    conv_padding: Literal["none", "same"] = "same"
-    ffn_multiple: int = 4
-    text_dropout: float = 0.3
-    embed_dropout: float = 0.25
-    attention_dropout_text: float = 0.1
-    attention_dropout_audio: float = 0.1
-    attention_dropout_vision: float = 0.1
-    relu_dropout: float = 0.1
-    residual_dropout: float = 0.1
-    output_dropout: float = 0.1
-    crossmodal: str = "dot"
-    memory_self: str = "dot"
-    positions: Literal["steps", "first-channel"] = "steps"
-    padding_masks: bool = True
-    read: Literal["valid", "last"] = "valid"
-    future_mask: Literal["none", "reference"] = "none"
-    source_level: Literal["low", "intermediate"] = "low"
-    skip_projection_when_equal: bool = False
     hidden: int | None = None
     ffn_hidden: int | None = None
     lstm_layers: int = 1
@@ -105,14 +76,6 @@ class SentimentModelConfig:
     ctc_hidden: int = 32
     ctc_layers: int = 2
     raven_beta: float = 1.0
-
-    def kernel(self, modality: str) -> int:
-        """Steps that the temporal convolution of a modality reads."""
-        return {
-            "text": self.kernel_text,
-            "audio": self.kernel_audio,
-            "vision": self.kernel_vision,
-        }[modality]
 
     @property
     def used(self) -> dict[str, int]:

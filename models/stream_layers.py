@@ -136,7 +136,7 @@ class TemporalConvolutions(nn.Module):
         super().__init__()
         self.convolutions = nn.ModuleDict(
             {
-                name: TemporalConvolution(features, width, config.kernel(name))
+                name: TemporalConvolution(features, width, config.of("kernel", name))
                 for name, features in config.used.items()
             }
         )
