@@ -27,6 +27,7 @@ from .registry import (
     list_variants,
     refusal,
     register_attention,
+    split_convolution,
     traits_of,
     variant_examples,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "parse_spec",
     "refusal",
     "register_attention",
+    "split_convolution",
     "traits_of",
     "variant_examples",
 ]

@@ -25,6 +25,7 @@ class Variant:
         positional: the option that may stand without its key, e.g. ``terms(0110)``.
         examples: specs that the contract tests run and ``attnbench list attention`` shows.
         summary: one line for the list.
+        axes: 1 for elements in a row or without order, 2 for the cells of a feature map.
     """
 
     name: str
@@ -32,39 +33,45 @@ class Variant:
     positional: str | None
     examples: tuple[str, ...]
     summary: str
+    axes: int = 1
 
 
 _VARIANTS: dict[str, Variant] = {}
+_ON_GRIDS: dict[str, Variant] = {}
 _RESERVED = {"self", "dim", "heads", "dropout"}
 
 
 def register_attention(
-    name: str, *, examples: tuple[str, ...], positional: str | None = None
+    name: str, *, examples: tuple[str, ...], positional: str | None = None, axes: int = 1
 ) -> Callable[[VariantClass], VariantClass]:
     """Class decorator that makes a variant available under ``name`` in specs.
 
     The constructor must take ``(dim, heads, *, dropout, **options)`` and the class must have
-    ``traits(**options)``. ``examples`` are run by every contract test.
+    ``traits(**options)``. ``examples`` are run by every contract test. A class for ``axes=2``
+    takes the place of the one for ``axes=1`` on feature maps; a variant without one has the same
+    class on both.
     """
 
     def decorate(cls: VariantClass) -> VariantClass:
-        if name in _VARIANTS:
+        variants = _ON_GRIDS if axes == 2 else _VARIANTS
+        if name in variants:
             raise ValueError(f"attention variant {name!r} is registered twice")
         summary = (inspect.getdoc(cls) or "").partition("\n")[0]
-        _VARIANTS[name] = Variant(name, cls, positional, examples, summary)
+        variants[name] = Variant(name, cls, positional, examples, summary, axes)
         return cls
 
     return decorate
 
 
-def list_variants() -> list[Variant]:
-    """All registered variants, by name."""
-    return [_VARIANTS[name] for name in sorted(_VARIANTS)]
+def list_variants(axes: int = 1) -> list[Variant]:
+    """All registered variants, by name, as they are with one axis or two."""
+    variants = {**_VARIANTS, **_ON_GRIDS} if axes == 2 else _VARIANTS
+    return [variants[name] for name in sorted(variants)]
 
 
-def variant_examples() -> list[str]:
+def variant_examples(axes: int = 1) -> list[str]:
     """Every example spec of every variant: the test matrix."""
-    return [example for variant in list_variants() for example in variant.examples]
+    return [example for variant in list_variants(axes) for example in variant.examples]
 
 
 def build_attention(
@@ -74,6 +81,7 @@ def build_attention(
     heads: int = 8,
     dropout: float = 0.0,
     site: Site | None = None,
+    axes: int = 1,
 ) -> Attention:
     """Build the module that a spec names.
 
@@ -82,7 +90,8 @@ def build_attention(
         dim: model width D.
         heads: number of heads H; must divide D.
         dropout: dropout on attention weights (or on the taps of a predicted kernel).
-        site: if given, a spec that can't serve it raises ``SiteError``.
+        site: if given, a spec that can't serve it raises ``SiteError``; it also says ``axes``.
+        axes: 2 if the elements are cells of a feature map (``Grid2D``), else 1.
 
     Raises:
         SpecError: unknown variant or option, or an option out of range.
@@ -91,33 +100,66 @@ def build_attention(
     parsed = parse_spec(spec)
     if site is not None and (reason := refusal(parsed, site)) is not None:
         raise SiteError(f"attention {str(parsed)!r} can't stand at {site.name}: {reason}")
-    modules = [_build_part(part, parsed, dim, heads, dropout) for part in parsed.parts]
+    if site is not None:
+        axes = site.axes
+    modules = [_build_part(part, parsed, dim, heads, dropout, axes) for part in parsed.parts]
     present = [module for module in modules if not isinstance(module, NoAttention)]
     if not present:
         return modules[0]
     return present[0] if len(present) == 1 else Chain(inner=present[0], fronts=present[1:])
 
 
-def traits_of(spec: str | Spec) -> Traits:
+def traits_of(spec: str | Spec, axes: int = 1) -> Traits:
     """The traits of a spec; a chain lacks what any of its parts lacks."""
     parsed = parse_spec(spec)
-    traits = [_variant(part, parsed).cls.traits(**_options(part, parsed)) for part in parsed.parts]
+    traits = [_part_traits(part, parsed, axes) for part in parsed.parts]
     present = [one for one in traits if one.family != "none"] or traits[:1]
     lacks: dict[Ability, str] = {}
     for one in reversed(present):
         lacks.update(one.lacks)
     first = present[0]
-    return Traits(first.family, first.weights, first.geometry, lacks)
+    return Traits(first.family, first.weights, first.geometry, lacks, first.convolution)
 
 
 def refusal(spec: str | Spec, site: Site) -> str | None:
     """The reason why ``spec`` can't serve ``site``, or None if it can."""
-    return site.refuses(traits_of(spec))
+    return site.refuses(traits_of(spec, site.axes))
 
 
-def _build_part(part: Part, spec: Spec, dim: int, heads: int, dropout: float) -> Attention:
-    variant = _variant(part, spec)
-    options = _options(part, spec)
+def split_convolution(spec: str | Spec) -> tuple[Spec, dict[str, Any] | None]:
+    """A spec on a feature map, in two: what stands at the site, and the convolution before it.
+
+    In a residual block a ``deformable`` part takes the place of the block's own convolution, as
+    in Table 2 of Zhu et al. (ICCV 2019).
+
+    Returns:
+        The spec without that part (``none`` if nothing is left), and the part's options, or None
+        where the block keeps its own convolution.
+
+    Raises:
+        SpecError: as in ``build_attention``, or two parts want to be the convolution.
+    """
+    parsed = parse_spec(spec)
+    convolutions = [part for part in parsed.parts if _part_traits(part, parsed, 2).convolution]
+    if len(convolutions) > 1:
+        raise SpecError(
+            f"attention spec {str(parsed)!r}: a block has one convolution, so keep one of "
+            f"{' and '.join(map(str, convolutions))}"
+        )
+    rest = tuple(part for part in parsed.parts if part not in convolutions)
+    options = _options(convolutions[0], parsed, 2) if convolutions else None
+    return Spec(rest or (Part("none"),)), options
+
+
+def _part_traits(part: Part, spec: Spec, axes: int) -> Traits:
+    return _variant(part, spec, axes).cls.traits(**_options(part, spec, axes))
+
+
+def _build_part(
+    part: Part, spec: Spec, dim: int, heads: int, dropout: float, axes: int
+) -> Attention:
+    variant = _variant(part, spec, axes)
+    options = _options(part, spec, axes)
     if variant.cls.traits(**options).family == "none":  # terms(0000) is none
         return NoAttention(dim, heads)
     make = cast(Callable[..., Attention], variant.cls)
@@ -127,17 +169,17 @@ def _build_part(part: Part, spec: Spec, dim: int, heads: int, dropout: float) ->
         raise SpecError(f"attention spec {str(spec)!r}: {error}") from error
 
 
-def _variant(part: Part, spec: Spec) -> Variant:
+def _variant(part: Part, spec: Spec, axes: int) -> Variant:
     if part.name not in _VARIANTS:
         near = difflib.get_close_matches(part.name, _VARIANTS, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'attnbench list attention'"
         raise SpecError(f"attention spec {str(spec)!r}: no variant is called {part.name!r}; {hint}")
-    return _VARIANTS[part.name]
+    return _ON_GRIDS.get(part.name, _VARIANTS[part.name]) if axes == 2 else _VARIANTS[part.name]
 
 
-def _options(part: Part, spec: Spec) -> dict[str, Any]:
+def _options(part: Part, spec: Spec, axes: int) -> dict[str, Any]:
     """The keyword arguments of a part, checked against the constructor's signature."""
-    variant = _variant(part, spec)
+    variant = _variant(part, spec, axes)
     parameters = inspect.signature(variant.cls.__init__).parameters
     known = {name: parameter for name, parameter in parameters.items() if name not in _RESERVED}
     options = dict(part.options)

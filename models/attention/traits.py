@@ -20,12 +20,14 @@ class Traits:
             keys), ``sampled`` (one key drawn), ``kernel`` (taps of a convolution) or ``none``.
         geometry: names of the geometries of which one is needed; empty if none is.
         lacks: abilities the variant does not have, each with the reason.
+        convolution: on a feature map it takes the place of the convolution before the site.
     """
 
     family: Literal["energy", "sampling", "none"]
     weights: Literal["dense", "sampled", "kernel", "none"]
     geometry: frozenset[str] = frozenset()
     lacks: Mapping[Ability, str] = field(default_factory=dict)
+    convolution: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class Site:
         needs: abilities that a variant must have here.
         geometry: names of the geometries the model offers here.
         required: if not empty, the reason why ``none`` can't stand here.
+        axes: 2 if the elements are cells of a feature map, else 1.
     """
 
     name: str
     needs: frozenset[Ability] = frozenset()
     geometry: frozenset[str] = frozenset()
     required: str = ""
+    axes: int = 1
 
     def refuses(self, traits: Traits) -> str | None:
         """The reason why a variant with these traits can't serve this site, or None."""

@@ -1,0 +1,1 @@
+"""Backbones: networks that turn images into feature maps."""
