@@ -18,9 +18,10 @@ G   width of the embedding of two boxes' geometry
 import importlib
 import pkgutil
 
-from .boxes import Boxes, Grid2D
+from .boxes import Boxes
 from .contract import Attention, AttentionOutput, AttentionState, NoAttention, SiteError
 from .geometry import Geometry, Sequence1D
+from .grid import Grid2D
 from .masks import AttentionMask
 from .registry import (
     build_attention,

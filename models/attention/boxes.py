@@ -1,4 +1,4 @@
-"""Where regions of an image stand: boxes, and the cells of a grid as boxes."""
+"""Where regions of an image stand: boxes."""
 
 from __future__ import annotations
 
@@ -94,34 +94,3 @@ def encode_ratios(ratios: Tensor, dim: int, wave: float) -> Tensor:
     index = torch.arange(each, device=ratios.device, dtype=ratios.dtype)
     angle = (100 * ratios[..., None] * wave ** (-index / each)).flatten(-2)
     return torch.cat([angle.sin(), angle.cos()], -1)
-
-
-class Grid2D(Geometry):
-    """The cells of a feature map, row by row; cell (row, column) is element row * width + column.
-
-    Args:
-        height, width: number of rows and columns, in cells.
-    """
-
-    name = "Grid2D"
-
-    def __init__(self, height: int, width: int) -> None:
-        if height < 1 or width < 1:
-            raise ValueError(f"a grid has at least one cell, not {height} x {width}")
-        self.height = height
-        self.width = width
-        self.queries = self.keys = height * width
-        self._boxes: dict[torch.device, Boxes] = {}
-
-    def boxes(self, device: torch.device | str = "cpu") -> Boxes:
-        """Equal cells of side 1 as boxes, (1, H W, 4), shared by all items of a batch."""
-        device = torch.device(device)
-        if device not in self._boxes:
-            y, x = torch.meshgrid(
-                torch.arange(self.height, device=device, dtype=torch.float32),
-                torch.arange(self.width, device=device, dtype=torch.float32),
-                indexing="ij",
-            )
-            boxes_HW4 = torch.stack([x, y, x + 1, y + 1], -1)
-            self._boxes[device] = Boxes(boxes_HW4.flatten(0, 1)[None])
-        return self._boxes[device]

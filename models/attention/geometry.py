@@ -79,13 +79,21 @@ class Sequence1D(Geometry):
         return flat.reshape(batch, heads, queries, offsets - 1)[..., : self.keys]
 
 
-def sinusoid(low: int, high: int, dim: int, base: float, like: Tensor) -> Tensor:
-    """Sines then cosines of the integers low..high: (high - low + 1, dim).
+def sinusoid(
+    low: int,
+    high: int,
+    dim: int,
+    base: float,
+    like: Tensor,
+    step: int = 1,
+    magnitude: float = 1.0,
+) -> Tensor:
+    """Sines then cosines of the integers low, low + step, ..., high, times ``magnitude``: (P, dim).
 
     Frequencies ``base ** (-2 i / dim)`` as in "Attention Is All You Need", section 3.5. Computed
     in float64, then cast to the type of ``like``.
     """
-    position_P1 = torch.arange(low, high + 1, device=like.device, dtype=torch.float64)[:, None]
+    position_P = torch.arange(low, high + 1, step, device=like.device, dtype=torch.float64)
     index = torch.arange(0, dim, 2, device=like.device, dtype=torch.float64)
-    angle = position_P1 * torch.exp(index * (-math.log(base) / dim))
+    angle = magnitude * position_P[:, None] * torch.exp(index * (-math.log(base) / dim))
     return torch.cat([angle.sin(), angle.cos()], dim=1)[:, :dim].to(like.dtype)

@@ -8,9 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
-from .boxes import Boxes, Grid2D
+from .boxes import Boxes
 from .contract import AttentionOutput, AttentionState, SiteError
 from .geometry import Geometry
+from .grid import Grid2D
 from .kernels import AxisScores, Energy
 from .masks import AttentionMask
 from .terms import KeyValueState, TermsAttention

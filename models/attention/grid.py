@@ -1,0 +1,148 @@
+"""The cells of a feature map: where they stand, and how far apart they are on each axis."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .boxes import Boxes
+from .geometry import Geometry, sinusoid
+
+
+class GridAxis:
+    """One axis of a feature map: its columns, or its rows.
+
+    Query i stands at cell ``i * query_stride`` and key j at cell ``j * key_stride``. Relative
+    positions are key minus query, in cells of the full map; those that occur are ``low``,
+    ``low + step``, ..., ``high``.
+
+    Args:
+        size: number of cells of the full map.
+        query_stride, key_stride: every how many cells there is a query, a key.
+    """
+
+    def __init__(self, size: int, query_stride: int, key_stride: int) -> None:
+        self.queries = -(-size // query_stride)
+        self.keys = -(-size // key_stride)
+        self.query_stride = query_stride
+        self.key_stride = key_stride
+        self.step = math.gcd(query_stride, key_stride)
+        self.low = -query_stride * (self.queries - 1)
+        self.high = key_stride * (self.keys - 1)
+        self._made: dict[tuple[object, ...], Tensor] = {}
+
+    def reached(self, reach: int) -> tuple[int, int]:
+        """Smallest and largest relative position up to ``reach`` cells away (0: all there are)."""
+        if not reach:
+            return self.low, self.high
+        far = reach // self.step * self.step
+        return max(self.low, -far), min(self.high, far)
+
+    def encoding(self, reach: int, dim: int, base: float, magnitude: float, like: Tensor) -> Tensor:
+        """Sinusoidal encodings (P, dim) of the relative positions ``reached``, made once.
+
+        Args:
+            reach: as of ``reached``.
+            dim: width of the encoding.
+            base: longest wavelength over 2 pi.
+            magnitude: scale of the distances.
+            like: gives type and device.
+        """
+        key = ("encoding", reach, dim, base, magnitude, like.device, like.dtype)
+        if key not in self._made:
+            low, high = self.reached(reach)
+            self._made[key] = sinusoid(low, high, dim, base, like, self.step, magnitude)
+        return self._made[key]
+
+    def offsets(self, device: torch.device) -> Tensor:
+        """Key minus query in cells, (Q, K), long."""
+        key = ("offsets", device)
+        if key not in self._made:
+            query_Q1 = self.query_stride * torch.arange(self.queries, device=device)[:, None]
+            self._made[key] = self.key_stride * torch.arange(self.keys, device=device) - query_Q1
+        return self._made[key]
+
+    def place(self, reach: int, device: torch.device) -> Tensor:
+        """Row of ``encoding`` for each query and key, (Q, K), long; the nearest beyond ``reach``."""
+        key = ("place", reach, device)
+        if key not in self._made:
+            low, high = self.reached(reach)
+            self._made[key] = (self.offsets(device).clamp(low, high) - low) // self.step
+        return self._made[key]
+
+    def outside(self, reach: int, device: torch.device) -> Tensor:
+        """True where a key is more than ``reach`` cells from the query, (Q, K)."""
+        key = ("outside", reach, device)
+        if key not in self._made:
+            self._made[key] = self.offsets(device).abs() > reach
+        return self._made[key]
+
+
+class Grid2D(Geometry):
+    """The cells of a feature map, row by row; cell (row, column) is element row * width + column.
+
+    Queries and keys may be sub-sampled: with a stride s every s-th row and column is kept, from
+    the first, as ``x_BCHW[..., ::s, ::s]``. Relative positions stay in cells of the full map.
+
+    Args:
+        height, width: number of rows and columns of the full map, in cells.
+        key_stride: with more than 1 the keys are a memory: the sub-sampled cells.
+        query_stride: likewise of the queries.
+
+    Attributes:
+        columns, rows: the two axes; an element is a row and a column of them.
+    """
+
+    name = "Grid2D"
+
+    def __init__(
+        self, height: int, width: int, *, key_stride: int = 1, query_stride: int = 1
+    ) -> None:
+        if height < 1 or width < 1:
+            raise ValueError(f"a grid has at least one cell, not {height} x {width}")
+        if key_stride < 1 or query_stride < 1:
+            raise ValueError(f"a stride is 1 or more, not {min(key_stride, query_stride)}")
+        self.height = height
+        self.width = width
+        self.key_stride = key_stride
+        self.query_stride = query_stride
+        self.rows = GridAxis(height, query_stride, key_stride)
+        self.columns = GridAxis(width, query_stride, key_stride)
+        self.queries = self.query_height * self.query_width
+        self.keys = self.key_height * self.key_width
+        self._boxes: dict[torch.device, Boxes] = {}
+
+    @property
+    def query_height(self) -> int:
+        """Number of rows of queries."""
+        return self.rows.queries
+
+    @property
+    def query_width(self) -> int:
+        """Number of columns of queries."""
+        return self.columns.queries
+
+    @property
+    def key_height(self) -> int:
+        """Number of rows of keys."""
+        return self.rows.keys
+
+    @property
+    def key_width(self) -> int:
+        """Number of columns of keys."""
+        return self.columns.keys
+
+    def boxes(self, device: torch.device | str = "cpu") -> Boxes:
+        """Equal cells of side 1 as boxes, (1, H W, 4), shared by all items of a batch."""
+        device = torch.device(device)
+        if device not in self._boxes:
+            y, x = torch.meshgrid(
+                torch.arange(self.height, device=device, dtype=torch.float32),
+                torch.arange(self.width, device=device, dtype=torch.float32),
+                indexing="ij",
+            )
+            boxes_HW4 = torch.stack([x, y, x + 1, y + 1], -1)
+            self._boxes[device] = Boxes(boxes_HW4.flatten(0, 1)[None])
+        return self._boxes[device]
