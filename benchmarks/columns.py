@@ -54,6 +54,10 @@ def _images() -> tuple[MetricSpec, ...]:
         MetricSpec("box_ap_medium", label="AP medium", decimals=1),
         MetricSpec("box_ap_large", label="AP large", decimals=1),
         *(MetricSpec(f"box_ar{n}", label=f"AR@{n}", decimals=1) for n in (1, 10, 100)),
+        *(
+            MetricSpec(f"box_ar_{size}", label=f"AR {size}", decimals=1)
+            for size in ("small", "medium", "large")
+        ),
         MetricSpec("miou", label="mIoU", decimals=1),
         MetricSpec("miou_absent0", label="mIoU (absent 0)", decimals=1),
         MetricSpec("pixel_accuracy", label="pixel accuracy", decimals=1),

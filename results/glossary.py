@@ -46,9 +46,15 @@ _IMAGES = {
     "box_ap": f"{_AP} and over IoU thresholds .50:.05:.95",
     "box_ap50": f"{_AP}, at IoU .50",
     "box_ap75": f"{_AP}, at IoU .75",
-    "box_ap_small": "box_ap of objects below 32^2 pixels of area",
-    "box_ap_medium": "box_ap of objects from 32^2 to 96^2 pixels of area",
-    "box_ap_large": "box_ap of objects above 96^2 pixels of area",
+    **{
+        f"box_{kind}_{size}": f"box_{rest} of objects {area} pixels of area"
+        for kind, rest in (("ap", "ap"), ("ar", "ar100"))
+        for size, area in (
+            ("small", "below 32^2"),
+            ("medium", "from 32^2 to 96^2"),
+            ("large", "above 96^2"),
+        )
+    },
     **{
         f"box_ar{n}": f"COCO's average recall of boxes in percent with {n} detection{'s'[: n > 1]} "
         "an image and class, mean over IoU thresholds .50:.05:.95"
