@@ -1,14 +1,15 @@
-"""The optimiser that the tasks share."""
+"""The optimisers that the tasks share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from .captioning_config import CaptioningConfig
+    from .segmentation_config import SegmentationConfig
     from .sentiment_config import SentimentConfig
     from .translation_config import TranslationConfig
 
@@ -19,14 +20,40 @@ def adam(
     learning_rate: float,
 ) -> torch.optim.Adam:
     """Adam as ``config`` has it; parameters that carry ``lr_scale`` learn at that multiple."""
-    by_scale: dict[float, list[Tensor]] = {}
-    for parameter in model.parameters():
-        by_scale.setdefault(getattr(parameter, "lr_scale", 1.0), []).append(parameter)
     return torch.optim.Adam(
-        [{"params": group, "lr": learning_rate * scale} for scale, group in by_scale.items()],
+        groups_by_rate(model, learning_rate),
         betas=(config.adam_beta1, config.adam_beta2),
         eps=config.adam_epsilon,
         weight_decay=config.weight_decay,
         # One pass over the weights. GradScaler can't clip in front of it.
         fused=config.precision != "16-mixed",
     )
+
+
+def adamw(model: nn.Module, config: SegmentationConfig) -> torch.optim.AdamW:
+    """AdamW as ``config`` has it; parameters that carry ``lr_scale`` learn at that multiple."""
+    return torch.optim.AdamW(
+        groups_by_rate(model, config.learning_rate),
+        betas=(config.adam_beta1, config.adam_beta2),
+        eps=config.adam_epsilon,
+        weight_decay=config.weight_decay,
+        fused=config.precision != "16-mixed",
+    )
+
+
+def sgd(
+    model: nn.Module, *, learning_rate: float, momentum: float, weight_decay: float
+) -> torch.optim.SGD:
+    """SGD with momentum; parameters that carry ``lr_scale`` learn at that multiple."""
+    return torch.optim.SGD(
+        groups_by_rate(model, learning_rate), momentum=momentum, weight_decay=weight_decay
+    )
+
+
+def groups_by_rate(model: nn.Module, learning_rate: float) -> list[dict[str, Any]]:
+    """The parameters that learn, in one group for each ``lr_scale`` that they carry (default 1)."""
+    by_scale: dict[float, list[Tensor]] = {}
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            by_scale.setdefault(getattr(parameter, "lr_scale", 1.0), []).append(parameter)
+    return [{"params": group, "lr": learning_rate * scale} for scale, group in by_scale.items()]

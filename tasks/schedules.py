@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -32,6 +33,37 @@ def ngsan_factor(step: int, *, epoch_steps: int) -> float:
     """
     epoch = step // epoch_steps + 1
     return min(epoch / 3, 1.0) * 0.5 ** max(0, -(-(epoch - 6) // 3))
+
+
+def falling_factor(
+    kind: Literal["poly", "linear", "cosine", "constant"],
+    warmup_steps: int,
+    max_steps: int,
+    power: float = 0.9,
+) -> Callable[[int], float]:
+    """Factor of the peak learning rate at update ``step`` (from 0); picklable.
+
+    After ``warmup_steps`` of linear growth it falls from 1 to 0 at ``max_steps``. ``poly`` is
+    (1 - t)^power with t from 0 to 1 ("ParseNet", Liu et al. 2015), ``linear`` the same with power
+    1, ``cosine`` (1 + cos(pi t)) / 2 ("SGDR", Loshchilov and Hutter, ICLR 2017).
+    """
+    power = {"linear": 1.0, "constant": 0.0}.get(kind, power)
+    function = _cosine if kind == "cosine" else partial(_poly, power=power)
+    return partial(_warmed, fall=function, warmup=warmup_steps, last=max_steps)
+
+
+def _warmed(step: int, *, fall: Callable[[float], float], warmup: int, last: int) -> float:
+    if step < warmup:
+        return (step + 1) / (warmup + 1)
+    return fall(min((step - warmup) / max(last - warmup, 1), 1.0))
+
+
+def _poly(time: float, *, power: float) -> float:
+    return (1 - time) ** power
+
+
+def _cosine(time: float) -> float:
+    return (1 + math.cos(math.pi * time)) / 2
 
 
 def _inverse_sqrt(step: int, *, warmup: int, last: int) -> float:
