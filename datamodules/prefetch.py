@@ -14,7 +14,7 @@ ResultT = TypeVar("ResultT")
 def ahead(
     function: Callable[[ItemT], ResultT], items: Iterable[ItemT], *, workers: int, depth: int
 ) -> Iterator[ResultT]:
-    """Yield ``function(item)`` of each item in order, computed by threads before they are asked for.
+    """Yield ``function(item)`` of each item in order, computed by threads ahead of its use.
 
     An error is raised where its result would have come, after all results before it. Whoever stops
     early (``close()``, or dropping the iterator) ends the threads too; what they have begun is
@@ -49,9 +49,7 @@ def _submitted(
     try:
         for item in items:
             yield pool.submit(function, item)
-    except GeneratorExit:
-        raise
-    except BaseException as error:
+    except Exception as error:
         failed: Future[ResultT] = Future()
         failed.set_exception(error)
         yield failed
