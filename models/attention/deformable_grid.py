@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 from torchvision.ops import deform_conv2d
 
-from .boxes import Grid2D
 from .contract import Attention, AttentionOutput, AttentionState, SiteError
 from .deformable import OFFSET_LEARNING_RATE
 from .dynamic import NO_MEMORY
 from .geometry import Geometry
+from .grid import Grid2D
 from .masks import AttentionMask
 from .registry import register_attention
 from .traits import Traits

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .bands import dynamic_convolution
 from .contract import Attention, AttentionOutput, AttentionState, SiteError
 from .geometry import Geometry
 from .kernels import forced_path
@@ -26,45 +27,7 @@ from .masks import AttentionMask
 from .registry import register_attention
 from .traits import Traits
 
-BLOCK = 32
-"""Positions that share one band matrix; longer blocks waste work, shorter ones calls."""
-
 NO_MEMORY = "it is a convolution over its own input, so it can't read another sequence"
-
-
-def dynamic_convolution(
-    x_BSD: Tensor, kernel_BTGK: Tensor, padding_left: int, *, unfold: bool = False
-) -> Tensor:
-    """``y[t] = sum_k kernel[t, k] * x[t + k - padding_left]``, with x = 0 outside: (B, T, D).
-
-    Args:
-        x_BSD: input of S positions.
-        kernel_BTGK: kernel of each output position t and group g; a group has D / G channels.
-        padding_left: how far tap 0 reaches back.
-        unfold: copy the taps of every position and multiply (T D K multiply-accumulates, as
-            counted on paper) and not by band matrices (more, but much faster: 10 times at K = 31).
-    """
-    source, width = x_BSD.shape[1:]
-    _, length, groups, taps = kernel_BTGK.shape
-    blocks = -(-length // (1 if unfold else BLOCK))
-    block = -(-length // blocks)  # positions in a block, L
-    surplus = blocks * block - length
-    right = length + surplus + taps - 1 - padding_left - source
-    x_BSD = F.pad(x_BSD, (0, 0, padding_left, right))
-    windows_BNGRW = x_BSD.unfold(1, block + taps - 1, block).unflatten(2, (groups, -1))
-    kernel_BTGK = F.pad(kernel_BTGK, (0, 0, 0, 0, 0, surplus))
-    kernel_BNGLK = kernel_BTGK.unflatten(1, (blocks, block)).transpose(2, 3)
-    y_BNGLR = _band(kernel_BNGLK) @ windows_BNGRW.transpose(-2, -1)
-    return y_BNGLR.transpose(2, 3).reshape(len(x_BSD), -1, width)[:, :length]
-
-
-def _band(kernel_BNGLK: Tensor) -> Tensor:
-    """Kernel of row l moved right by l: (..., L, K) to (..., L, L + K - 1), views of one copy."""
-    length, taps = kernel_BNGLK.shape[-2:]
-    if length == 1:
-        return kernel_BNGLK
-    flat = F.pad(kernel_BNGLK, (0, length)).flatten(-2)
-    return flat[..., : length * (length + taps - 1)].unflatten(-1, (length, length + taps - 1))
 
 
 class InputState(AttentionState):

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attnbench.models.attention import AttentionMask, SiteError, SpecError, build_attention
-from attnbench.models.attention.dynamic import BLOCK, DynamicConvolution, dynamic_convolution
+from attnbench.models.attention.bands import BLOCK, dynamic_convolution
+from attnbench.models.attention.dynamic import DynamicConvolution
 from attnbench.models.attention.kernels import Path, force_path
 from tests.models.attention import naive
 from tests.models.attention.compare import assert_same, disturbed, padding, relative_error

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnbench.models.attention import AttentionMask, Sequence1D
-from attnbench.models.attention.dynamic import DynamicConvolution, InputState, dynamic_convolution
+from attnbench.models.attention.bands import dynamic_convolution
+from attnbench.models.attention.dynamic import DynamicConvolution, InputState
 from attnbench.models.layers import EncoderLayer, FeedForward
 from tests.models.attention.golden import Case, case_files, read_case
 
