@@ -1,4 +1,4 @@
-"""COCO's instances JSON: ``annotations/instances_{train,val}2017.json`` and files made like them."""
+"""COCO's instances JSON: ``annotations/instances_train2017.json`` and files made like it."""
 
 from __future__ import annotations
 
