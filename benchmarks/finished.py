@@ -15,6 +15,7 @@ from torch import Tensor
 from ..datamodules.errors import DataError
 from ..results import RunRecord, StoreError
 from ..tasks.module import TaskModule
+from ..tasks.registry import TaskEntry
 from ..tasks.settings import resolve
 from .cell import task_entry
 from .errors import UsageError
@@ -64,7 +65,8 @@ def load_run(
     weights = _weights(folder, record, phase)
     entry = task_entry(record.task)
     place = {} if root is None else {"root": root}
-    config: Any = resolve(entry.config, {**record.config, **place, **(settings or {})})
+    known = {**record.config, **_no_first_weights(entry), **place, **(settings or {})}
+    config: Any = resolve(entry.config, known)
     with away_from_the_terminal(lambda line: None):
         config.check_machine()
         if config.threads:
@@ -74,6 +76,11 @@ def load_run(
         module = entry.build(config, data)
     _load(module, weights, folder)
     return FinishedRun(folder, record, data, module, _is_earlier(record, phase))
+
+
+def _no_first_weights(entry: TaskEntry) -> dict[str, Any]:
+    """Leave out the file that training began with: the run's own weights take their place."""
+    return {name: None for name in ("weights",) if name in entry.config.model_fields}
 
 
 def _record(run: Path) -> tuple[Path, RunRecord]:

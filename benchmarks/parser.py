@@ -212,7 +212,7 @@ def _cost(add: Add) -> None:
 
 
 def _predict(add: Add) -> None:
-    parser = add("predict", "write the task's result file of a finished run for a split")
+    parser = add("predict", "write the task's result file, or files, of a finished run for a split")
     parser.usage = (
         "attnbench predict RUN [--split S] [--root DIR] [--phase PHASE] [--out FILE] "
         "[--threads N] [key=value ...]"
@@ -225,8 +225,10 @@ def _predict(add: Add) -> None:
         help="weights of an earlier phase of training (default: the final ones)",
     )  # fmt: skip
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="default: predictions.SPLIT.… in the run's folder"
-    )
+        "--out", type=Path, metavar="FILE",
+        help="file, or folder where the task has one file an item; default: predictions.SPLIT… in "
+        "the run's folder",
+    )  # fmt: skip
     parser.add_argument("--threads", type=_positive, metavar="N", help="CPU threads")
 
 

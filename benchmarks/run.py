@@ -248,8 +248,9 @@ class _Run:
         self._save_weights(WEIGHTS, dict(_named(module)))
         for phase, weights in module.earlier_weights().items():
             self._save_weights(weights_of(phase), weights)
-        name, text = evaluation.file()
-        write_atomically(self.folder / name, text.encode("utf-8", "replace"))
+        if evaluation.kept:
+            name, text = evaluation.file()
+            write_atomically(self.folder / name, text.encode("utf-8", "replace"))
 
     def _save_weights(self, name: str, weights: Mapping[str, Tensor]) -> None:
         tensors = {key: value.detach().cpu().contiguous() for key, value in weights.items()}

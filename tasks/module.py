@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,6 +47,8 @@ class Evaluation:
         as_json: predictions are written as one JSON list, not as lines of text.
         reasons: why a metric is None, by its name, e.g. "no Java"; or what its value is to be
             read with.
+        kept: whether predictions are kept beside the record; where they are many files
+            (``TaskModule.prediction_files``), only `attnbench predict` writes them.
     """
 
     metrics: dict[str, float | None]
@@ -55,12 +57,26 @@ class Evaluation:
     predictions: list[Any] = field(default_factory=list)
     as_json: bool = False
     reasons: dict[str, str] = field(default_factory=dict)
+    kept: bool = True
 
     def file(self) -> tuple[str, str]:
         """Name and content of the file of predictions."""
         if self.as_json:
             return "predictions.json", json.dumps(self.predictions, ensure_ascii=False) + "\n"
         return "predictions.txt", "".join(f"{line}\n" for line in self.predictions)
+
+
+@dataclass(frozen=True)
+class PredictionFiles:
+    """What a model says of a split as one file an item, for a folder of their own.
+
+    Attributes:
+        names: of the files, each once, known before anything is computed.
+        contents: their content in the same order, computed as it is asked for.
+    """
+
+    names: tuple[str, ...]
+    contents: Iterator[bytes]
 
 
 class DataCardLike(Protocol):
@@ -171,6 +187,10 @@ class TaskModule(lightning.LightningModule):
     def predictions(self, data: Any, split: str) -> Evaluation:
         """What the model says of a split; scores may be left out."""
         return self.evaluate(data, split)
+
+    def prediction_files(self, data: Any, split: str) -> PredictionFiles | None:
+        """The same as one file an item; None where ``predictions`` has them in a single file."""
+        return None
 
     def attention_maps(self, data: Any, split: str, item: str) -> dict[str, AttentionMap]:
         """Attention weights of one item, by the name of the place, e.g. ``text from audio``.
