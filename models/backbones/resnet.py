@@ -1,0 +1,309 @@
+"""ResNets with attention in their residual blocks, and deformable convolutions.
+
+"An Empirical Study of Spatial Attention Mechanisms in Deep Networks" (Zhu et al., ICCV 2019,
+section 4.1): an attended residual block is 1x1, 3x3 (regular or deformable), attention, 1x1, in
+all blocks of conv4 and conv5: 6 + 3 modules in ResNet-50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, cast
+
+import torch
+import torchvision.models
+from torch import Tensor, nn
+from torchvision.models import get_model, get_model_builder, list_models, resnet
+from torchvision.ops import FrozenBatchNorm2d
+
+from ..attention import Spec, SpecError, split_convolution
+from ..attention.deformable_grid import DeformableConv2d
+from ..layers.spatial import Gate, Grids, Padding, SpatialAttention, build_spatial
+from .weights import is_inserted, load_weights
+
+Norm = Literal["batch", "frozen", "sync"]
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "batch": nn.BatchNorm2d,
+    "frozen": FrozenBatchNorm2d,
+    "sync": nn.SyncBatchNorm,
+}
+
+RESNETS = tuple(
+    name
+    for name in list_models(torchvision.models)
+    if get_model_builder(name).__module__ == resnet.__name__
+)
+"""Names of torchvision's ResNets."""
+
+STAGES = (2, 3, 4, 5)
+"""conv2 to conv5 of the papers, layer1 to layer4 in torchvision."""
+
+
+class AttendedBlock(nn.Module):
+    """A residual block with a place for attention between its last two convolutions.
+
+    That is after the 3x3 convolution of a bottleneck, its norm and ReLU, as in the paper. The
+    basic block of ResNet-18 and -34 isn't in the paper: attention stands between its two 3x3
+    convolutions. The submodules keep torchvision's names.
+
+    Args:
+        block: torchvision's block, whose submodules are taken over.
+    """
+
+    def __init__(self, block: resnet.BasicBlock | resnet.Bottleneck) -> None:
+        super().__init__()
+        self.downsample: nn.Module | None = None
+        for name, child in block.named_children():
+            setattr(self, name, child)
+        self.convolutions = 3 if isinstance(block, resnet.Bottleneck) else 2
+        self.attention: SpatialAttention | None = None
+
+    @property
+    def spatial_name(self) -> str:
+        """Name of the 3x3 convolution before the attention site, which also holds the stride."""
+        return f"conv{self.convolutions - 1}"
+
+    @property
+    def spatial(self) -> nn.Conv2d:
+        """The regular 3x3 convolution before the attention site."""
+        return cast(nn.Conv2d, getattr(self, self.spatial_name))
+
+    def forward(self, x_BCHW: Tensor, grids: Grids, padding: Padding | None = None) -> Tensor:
+        """As torchvision's block, with attention before the last convolution."""
+        y_BCHW = x_BCHW
+        for number in range(1, self.convolutions):
+            y_BCHW = self.relu(self._normalised(number, y_BCHW))
+        if self.attention is not None:
+            y_BCHW = self.attention(y_BCHW, grids, padding)
+        y_BCHW = self._normalised(self.convolutions, y_BCHW)
+        y_BCHW += x_BCHW if self.downsample is None else self.downsample(x_BCHW)
+        return self.relu(y_BCHW)
+
+    def _normalised(self, number: int, x_BCHW: Tensor) -> Tensor:
+        return getattr(self, f"bn{number}")(getattr(self, f"conv{number}")(x_BCHW))
+
+
+class AttendedResNet(nn.Module):
+    """A ResNet of torchvision without its classifier, with attention in chosen stages.
+
+    Args:
+        name: ``resnet18`` … ``wide_resnet101_2``.
+        attention: attention spec; a ``deformable`` part takes the place of the 3x3 convolution
+            before the site, in the same stages.
+        heads, dropout: of the attention.
+        stages: stages with attention; 4 and 5 are conv4 and conv5.
+        key_stride, query_stride, gate: see ``SpatialAttention``.
+        output_stride: 16 turns the stride of conv5 into a dilation of 2, 8 those of conv4 and
+            conv5 into 2 and 4. The convolution whose stride is taken away keeps the dilation it
+            had, as in torchvision: it reads the same cells as before, so that the dense map
+            holds the strided one. (CCNet's public code gives it the new dilation.)
+        deep_stem: three 3x3 convolutions (64, 64, 128) for the 7x7, as in CCNet's public code
+            and under the names it uses.
+        norm: ``batch``, ``frozen`` (statistics and affine of the weights file, not trained) or
+            ``sync`` (over all processes).
+        weights: file of torchvision's state dict (.pth, .safetensors); its ``fc`` is left out.
+
+    Attributes:
+        channels: number of channels of ``c2`` … ``c5``.
+
+    Raises:
+        SpecError, SiteError: from the attention spec.
+        WeightsError: the file can't be read or does not fit.
+    """
+
+    conv1: nn.Module
+    layer1: nn.Sequential
+    layer2: nn.Sequential
+    layer3: nn.Sequential
+    layer4: nn.Sequential
+
+    def __init__(
+        self,
+        name: str = "resnet50",
+        attention: str | Spec = "none",
+        *,
+        heads: int = 8,
+        stages: Sequence[int] = (4, 5),
+        key_stride: int = 1,
+        query_stride: int = 1,
+        gate: Gate = "zero",
+        dropout: float = 0.0,
+        output_stride: int = 32,
+        deep_stem: bool = False,
+        norm: Norm = "batch",
+        weights: Path | str | None = None,
+    ) -> None:
+        super().__init__()
+        self._still: list[nn.Module] = []
+        self.deep_stem = deep_stem
+        if name not in RESNETS:
+            raise ValueError(f"resnet {name!r} is unknown: choose one of {', '.join(RESNETS)}")
+        if not set(stages) <= set(STAGES):
+            raise ValueError(f"stages are among 2, 3, 4 and 5, not {tuple(stages)}")
+        self._take_over(name, NORMS[norm])
+        if deep_stem:
+            self._deepen_stem(NORMS[norm])
+        _dilate([self.layer3, self.layer4], output_stride)
+        self.output_stride = output_stride
+        self.grids = Grids()
+        rest, convolution = split_convolution(attention)
+        build = partial(
+            build_spatial,
+            rest,
+            heads=heads,
+            dropout=dropout,
+            key_stride=key_stride,
+            query_stride=query_stride,
+            gate=gate,
+        )
+        for stage in sorted(set(stages)):
+            for block in self.stage(stage):
+                assert isinstance(block, AttendedBlock)
+                block.attention = build(block.spatial.out_channels)
+                if convolution is not None:
+                    _deform(block, convolution, name)
+        if weights is not None:
+            load_weights(self, Path(weights))
+
+    def _take_over(self, name: str, norm: Callable[[int], nn.Module]) -> None:
+        """Build torchvision's network and keep all but its classifier."""
+        original = cast(resnet.ResNet, get_model(name, weights=None, norm_layer=norm))
+        self.conv1, self.bn1 = original.conv1, original.bn1
+        self.relu, self.maxpool = original.relu, original.maxpool
+        self.channels: dict[str, int] = {}
+        for stage in STAGES:
+            blocks = getattr(original, f"layer{stage - 1}")
+            attended = [AttendedBlock(block) for block in blocks]
+            self.add_module(f"layer{stage - 1}", nn.Sequential(*attended))
+            last = blocks[-1]
+            final = last.conv3 if isinstance(last, resnet.Bottleneck) else last.conv2
+            self.channels[f"c{stage}"] = final.out_channels
+
+    def _deepen_stem(self, norm: Callable[[int], nn.Module]) -> None:
+        """Three 3x3 convolutions; the first block then reads 128 channels."""
+        self.conv1, self.bn1 = _convolution(3, 64, 3, stride=2), norm(64)
+        self.conv2, self.bn2 = _convolution(64, 64, 3), norm(64)
+        self.conv3, self.bn3 = _convolution(64, 128, 3), norm(128)
+        first = cast(AttendedBlock, self.layer1[0])
+        size = cast(tuple[int, ...], cast(nn.Conv2d, first.conv1).kernel_size)[0]
+        first.conv1 = _convolution(128, cast(nn.Conv2d, first.conv1).out_channels, size)
+        width = self.channels["c2"]
+        first.downsample = nn.Sequential(_convolution(128, width, 1), norm(width))
+
+    def stage(self, number: int) -> nn.Sequential:
+        """The blocks of conv2 … conv5."""
+        return getattr(self, f"layer{number - 1}")
+
+    def freeze(self, parts: int) -> None:
+        """Stop the first ``parts`` of stem, conv2, …, conv5 from learning; norms included.
+
+        Inserted attention and offsets learn anyway: no file of weights has values for them.
+        """
+        stem = [self.conv1, self.bn1]
+        if self.deep_stem:
+            stem += [self.conv2, self.bn2, self.conv3, self.bn3]
+        frozen = [nn.ModuleList(stem), *map(self.stage, STAGES)][:parts]
+        for part in frozen:
+            for name, parameter in part.named_parameters():
+                if not is_inserted(name):
+                    parameter.requires_grad_(False)
+        self._still = [
+            module
+            for part in frozen
+            for module in part.modules()
+            if isinstance(module, nn.modules.batchnorm._BatchNorm)
+        ]
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> AttendedResNet:
+        """As ``nn.Module.train``; the statistics of frozen parts stay as they are."""
+        super().train(mode)
+        for module in self._still:
+            module.eval()
+        return self
+
+    @property
+    def attended(self) -> list[SpatialAttention]:
+        """The inserted attention modules, from the image on."""
+        return [module for module in self.modules() if isinstance(module, SpatialAttention)]
+
+    @property
+    def deformable(self) -> list[DeformableConv2d]:
+        """The inserted deformable convolutions, from the image on."""
+        return [module for module in self.modules() if isinstance(module, DeformableConv2d)]
+
+    def forward(
+        self, image_B3HW: Tensor, sizes: Sequence[tuple[int, int]] | None = None
+    ) -> dict[str, Tensor]:
+        """Maps ``c2`` … ``c5`` of normalised images, (B, C, ceil(H / stride), ceil(W / stride)).
+
+        Args:
+            image_B3HW: images, of any size from 1 x 1 pixel on.
+            sizes: height and width of each image without padding; its padding cells are then
+                hidden from attention. None: attention reads all cells.
+        """
+        height, width = image_B3HW.shape[-2:]
+        padding = None if sizes is None else Padding(sizes, height, width)
+        x_BCHW = self.relu(self.bn1(self.conv1(image_B3HW)))
+        if self.deep_stem:
+            x_BCHW = self.relu(self.bn2(self.conv2(x_BCHW)))
+            x_BCHW = self.relu(self.bn3(self.conv3(x_BCHW)))
+        x_BCHW = self.maxpool(x_BCHW)
+        maps = {}
+        for stage in STAGES:
+            for block in self.stage(stage):
+                x_BCHW = block(x_BCHW, self.grids, padding)
+            maps[f"c{stage}"] = x_BCHW
+        return maps
+
+
+def _convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
+    """Without bias, "same" padding, initialised as torchvision does."""
+    convolution = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
+    nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+    return convolution
+
+
+def _dilate(stages: list[nn.Sequential], output_stride: int) -> None:
+    """Turn the strides of conv4 and conv5 into dilations."""
+    if output_stride not in (8, 16, 32):
+        raise ValueError(f"output_stride is 8, 16 or 32, not {output_stride}")
+    dilation = 1
+    for stage, stride in zip(stages, (16, 32), strict=True):
+        if stride <= output_stride:
+            continue
+        for block in stage:
+            for module in block.modules():
+                if isinstance(module, nn.Conv2d):
+                    dilation_here = dilation if module.stride == (2, 2) else 2 * dilation
+                    module.stride = (1, 1)
+                    if module.kernel_size == (3, 3):
+                        module.dilation = module.padding = (dilation_here, dilation_here)
+        dilation *= 2
+
+
+def _deform(block: AttendedBlock, options: dict[str, object], name: str) -> None:
+    """Put a deformable convolution with the same weights in place of the 3x3 convolution."""
+    regular = block.spatial
+    if regular.groups > 1:
+        raise SpecError(
+            f"{name} has grouped 3x3 convolutions, and a deformable one has a single group: "
+            "choose a resnet or wide_resnet"
+        )
+    make = cast(Callable[..., DeformableConv2d], DeformableConv2d)
+    deformable = make(
+        regular.in_channels,
+        regular.out_channels,
+        stride=regular.stride[0],
+        dilation=regular.dilation[0],
+        **options,
+    )
+    if deformable.weight.shape == regular.weight.shape:
+        with torch.no_grad():
+            deformable.weight.copy_(regular.weight)
+    else:
+        nn.init.kaiming_normal_(deformable.weight, mode="fan_out", nonlinearity="relu")
+    setattr(block, block.spatial_name, deformable)

@@ -1,0 +1,47 @@
+"""The settings that every model with an attended backbone has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from .resnet import RESNETS
+
+
+class BackboneSettings(BaseModel):
+    """The attended ResNet of a detector or segmenter; tasks inherit these."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    backbone: str = Field(
+        "none",
+        description="attention in the residual blocks, and deformable as their 3x3 convolution",
+    )
+    resnet: str = Field("resnet50", description="any ResNet of torchvision")
+    weights: Path | None = Field(
+        None, description="state dict of the ResNet (.pth or .safetensors); none: from scratch"
+    )
+    heads: int = Field(8, ge=1, description="attention heads")
+    attended_stages: tuple[int, ...] = Field(
+        (4, 5), description="stages with attention and deformable convolution, 2 to 5"
+    )
+    # 2 in the authors' public code; the costs the paper prints are those of 1.
+    key_stride: int = Field(1, ge=1, description="attention reads every n-th row and column")
+    query_stride: int = Field(
+        1, ge=1, description="attention is computed at every n-th row and column"
+    )
+    gate: Literal["zero", "one", "none"] = Field(
+        "zero",
+        description="where the gate of attention's residual starts; none: no residual, as in the "
+        "paper's formula",
+    )
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="on attention weights")
+
+    @field_validator("resnet")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in RESNETS:
+            raise ValueError(f"resnet={name} is unknown: choose one of {', '.join(RESNETS)}")
+        return name

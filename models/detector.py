@@ -1,0 +1,232 @@
+"""Faster R-CNN with a feature pyramid on an attended ResNet.
+
+"Feature Pyramid Networks for Object Detection" (Lin et al., CVPR 2017) as torchvision has it, with
+the residual blocks of "An Empirical Study of Spatial Attention Mechanisms in Deep Networks" (Zhu
+et al., ICCV 2019). The state dict has the names of torchvision's ``fasterrcnn_resnet50_fpn``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torchvision.models.detection import FasterRCNN
+from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
+from torchvision.models.detection.rpn import AnchorGenerator
+from torchvision.models.detection.transform import GeneralizedRCNNTransform, resize_boxes
+from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign, clip_boxes_to_image
+from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
+
+from .attention import Grid2D, Site
+from .backbones import AttendedResNet, BackboneSettings
+
+DETECTOR_SITES: dict[str, Site] = {
+    "backbone": Site("backbone", geometry=frozenset({Grid2D.name}), axes=2)
+}
+
+LEVELS = 5
+"""Levels of the pyramid: c2 to c5, and a last one pooled from c5's."""
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class DetectorSettings(BackboneSettings):
+    """Sizes and choices of a ``Detector``; the defaults are the FPN recipe on COCO."""
+
+    batch_norm: Literal["frozen", "batch", "sync"] = Field(
+        "frozen",
+        description="norms of the backbone; frozen: as in the weights file, so it suits only "
+        "training from one",
+    )
+    trainable_stages: int = Field(
+        3,
+        ge=0,
+        le=5,
+        description="last stages of the backbone that learn, of stem and conv2 to conv5; from "
+        "scratch all do",
+    )
+    mask_padding: bool = Field(
+        False,
+        description="hide the padding of a batch from attention; the public code attends to it",
+    )
+    fpn_channels: int = Field(256, ge=1, description="channels of the feature pyramid")
+    box_head_dim: int = Field(1024, ge=1, description="width of the box head's two layers")
+    min_size: int = Field(800, ge=1, description="shorter side that images are scaled to")
+    max_size: int = Field(1333, ge=1, description="longer side that images are scaled to at most")
+    anchor_sizes: tuple[int, ...] = Field(
+        (32, 64, 128, 256, 512), description="side of the anchors of each level, in pixels"
+    )
+    rpn_train_proposals: int = Field(2000, ge=1, description="proposals an image in training")
+    rpn_test_proposals: int = Field(1000, ge=1, description="proposals an image in inference")
+    rpn_samples: int = Field(256, ge=1, description="anchors an image in the loss of proposals")
+    box_samples: int = Field(512, ge=1, description="proposals an image in the loss of boxes")
+    score_threshold: float = Field(0.05, ge=0, lt=1, description="least score of a detection")
+    nms_threshold: float = Field(
+        0.5, ge=0, le=1, description="overlap above which the better detection of a class stays"
+    )
+    detections_per_image: int = Field(100, ge=1, description="most detections of an image")
+
+    @model_validator(mode="after")
+    def _anchors_fit(self) -> DetectorSettings:
+        if len(self.anchor_sizes) != LEVELS or min(self.anchor_sizes) < 1:
+            raise ValueError(
+                f"anchor_sizes has one size for each of the {LEVELS} levels of the pyramid, "
+                f"not {list(self.anchor_sizes)}"
+            )
+        return self
+
+
+class DetectorConfig(DetectorSettings):
+    """``DetectorSettings`` and what the data say."""
+
+    classes: int = Field(80, ge=1, description="classes, without the background")
+
+
+class Pyramid(nn.Module):
+    """The backbone with the feature pyramid on top: maps ``0`` to ``3`` and ``pool``."""
+
+    def __init__(self, body: AttendedResNet, channels: int) -> None:
+        super().__init__()
+        self.body = body
+        self.fpn = FeaturePyramidNetwork(
+            list(body.channels.values()), channels, extra_blocks=LastLevelMaxPool()
+        )
+        self.out_channels = channels
+
+    def forward(
+        self, image_B3HW: Tensor, sizes: Sequence[tuple[int, int]] | None = None
+    ) -> dict[str, Tensor]:
+        """The levels, of strides 4, 8, 16, 32 and 64; ``sizes`` hides padding from attention."""
+        maps = self.body(image_B3HW, sizes)
+        return self.fpn(OrderedDict((str(i), x) for i, x in enumerate(maps.values())))
+
+
+class Resize(GeneralizedRCNNTransform):
+    """torchvision's normalisation, scaling and padding, for images as thin as one pixel too."""
+
+    def resize(
+        self, image: Tensor, target: dict[str, Tensor] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor] | None]:
+        """Scale the shorter side to ``min_size``, unless the longer exceeds ``max_size``."""
+        height, width = image.shape[-2:]
+        shorter, longer = sorted((height, width))
+        scale = min(self.min_size[-1] / shorter, self.max_size / longer)
+        # torchvision rounds down too, to nothing where an image is thin and long.
+        size = (max(int(height * scale), 1), max(int(width * scale), 1))
+        if size != (height, width):
+            image = F.interpolate(image[None], size, mode="bilinear", align_corners=False)[0]
+        if target is not None:
+            boxes = resize_boxes(target["boxes"], [height, width], list(size))
+            target = {**target, "boxes": boxes}
+        return image, target
+
+
+class Detector(FasterRCNN):
+    """Boxes from images; built from a ``DetectorConfig``.
+
+    Attention reads the cells that are padding, as in the public code, which sees zeros there
+    (the mean colour); ``mask_padding`` hides them.
+
+    Raises:
+        SpecError, SiteError: from the attention spec.
+        WeightsError: from the file of weights.
+    """
+
+    def __init__(self, config: DetectorConfig) -> None:
+        body = AttendedResNet(
+            config.resnet,
+            config.backbone,
+            heads=config.heads,
+            stages=config.attended_stages,
+            key_stride=config.key_stride,
+            query_stride=config.query_stride,
+            gate=config.gate,
+            dropout=config.attention_dropout,
+            norm=config.batch_norm,
+            weights=config.weights,
+        )
+        if config.weights is not None:
+            body.freeze(5 - config.trainable_stages)
+        anchors = AnchorGenerator(
+            tuple((size,) for size in config.anchor_sizes), ((0.5, 1.0, 2.0),) * LEVELS
+        )
+        pool = MultiScaleRoIAlign(["0", "1", "2", "3"], output_size=7, sampling_ratio=2)
+        head = TwoMLPHead(config.fpn_channels * 7**2, config.box_head_dim)
+        super().__init__(
+            Pyramid(body, config.fpn_channels),
+            rpn_anchor_generator=anchors,
+            rpn_pre_nms_top_n_train=config.rpn_train_proposals,
+            rpn_post_nms_top_n_train=config.rpn_train_proposals,
+            rpn_pre_nms_top_n_test=config.rpn_test_proposals,
+            rpn_post_nms_top_n_test=config.rpn_test_proposals,
+            rpn_batch_size_per_image=config.rpn_samples,
+            box_roi_pool=pool,
+            box_head=head,
+            box_predictor=FastRCNNPredictor(config.box_head_dim, config.classes + 1),
+            box_score_thresh=config.score_threshold,
+            box_nms_thresh=config.nms_threshold,
+            box_detections_per_img=config.detections_per_image,
+            box_batch_size_per_image=config.box_samples,
+        )
+        self.config = config
+        self.transform = Resize(
+            config.min_size, config.max_size, list(IMAGENET_MEAN), list(IMAGENET_STD)
+        )
+
+    @property
+    def body(self) -> AttendedResNet:
+        """The attended ResNet."""
+        return self.backbone.body  # type: ignore[return-value]
+
+    def forward(  # type: ignore[override]
+        self,
+        images: Sequence[Tensor],
+        targets: Sequence[Mapping[str, Tensor]] | None = None,
+    ) -> dict[str, Tensor] | list[dict[str, Tensor]]:
+        """Losses in training, else detections.
+
+        Args:
+            images: (3, H, W) each, floating point, 0 to 1, of any sizes.
+            targets: for each image ``boxes`` (N, 4), x1, y1, x2, y2 in pixels of the given image,
+                and ``labels`` (N,) long from 1 on (0 is the background); N may be 0.
+
+        Returns:
+            In training the losses ``loss_objectness``, ``loss_rpn_box_reg``, ``loss_classifier``
+            and ``loss_box_reg``. Else for each image ``boxes`` (N, 4) in pixels of the given image
+            and inside it, ``labels`` (N,) and ``scores`` (N,), best first; N may be 0.
+
+        Raises:
+            ValueError: training without targets, or with a box without area.
+        """
+        if self.training and targets is None:
+            raise ValueError("a detector in training mode needs targets: pass them, or call eval()")
+        given = [(int(image.shape[-2]), int(image.shape[-1])) for image in images]
+        wanted = None if targets is None else [_target(target) for target in targets]
+        if wanted is not None:
+            _check_boxes([target["boxes"] for target in wanted])
+        batch, wanted = self.transform(list(images), wanted)
+        maps = self.backbone(batch.tensors, batch.image_sizes if self.config.mask_padding else None)
+        proposals, proposal_losses = self.rpn(batch, maps, wanted)
+        found, box_losses = self.roi_heads(maps, proposals, batch.image_sizes, wanted)
+        if self.training:
+            return {**proposal_losses, **box_losses}
+        found = self.transform.postprocess(found, batch.image_sizes, given)
+        for one, size in zip(found, given, strict=True):
+            one["boxes"] = clip_boxes_to_image(one["boxes"], size)
+        return found
+
+
+def _target(target: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {"boxes": target["boxes"], "labels": target["labels"]}
+
+
+def _check_boxes(boxes: Sequence[Tensor]) -> None:
+    """One look at all boxes of the batch: a box without area has no logarithm of its sides."""
+    all_N4 = torch.cat(list(boxes))
+    if bool((all_N4[:, 2:] <= all_N4[:, :2]).any()):
+        raise ValueError("a target box has no area: leave out boxes whose width or height is 0")
