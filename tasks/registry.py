@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.attention import Site
 from .captioning_config import CAPTIONING_SITES, CaptioningConfig
+from .detection_config import (
+    DETECTION_SITES,
+    DetectionConfig,
+    detection_items,
+    detection_phases,
+)
 from .errors import ConfigError
+from .segmentation_config import (
+    SEGMENTATION_SITES,
+    SegmentationConfig,
+    segmentation_items,
+    segmentation_phases,
+)
 from .sentiment_config import SENTIMENT_TASK_SITES, SentimentConfig
 from .training_config import TrainingConfig
 from .translation_config import TRANSLATION_SITES, TranslationConfig
@@ -20,11 +32,15 @@ if TYPE_CHECKING:
     import lightning
 
     from ..datamodules.captions import CaptionData
+    from ..datamodules.detection import DetectionData
+    from ..datamodules.segmentation import SegmentationData
     from ..datamodules.sentiment import SentimentData
     from ..datamodules.translation import TranslationData
     from .captioning import CaptioningTask
     from .cost import CostReport
+    from .detection import DetectionTask
     from .module import Phase, TaskModule
+    from .segmentation import SegmentationTask
     from .sentiment import SentimentTask
     from .translation import TranslationTask
 
@@ -174,6 +190,47 @@ def _sentiment_cost(config: SentimentConfig) -> CostReport:
     return measure(config)
 
 
+def _detection_data(config: DetectionConfig) -> DetectionData:
+    from ..datamodules.detection import DetectionData
+
+    return DetectionData(config)
+
+
+def _detection(config: DetectionConfig, data: DetectionData) -> DetectionTask:
+    from .detection import DetectionTask
+
+    config.check_norms()
+    return DetectionTask(config, len(data.classes))
+
+
+def _detection_cost(config: DetectionConfig) -> CostReport:
+    from .image_cost import detection_cost
+
+    return detection_cost(config)
+
+
+def _segmentation_data(config: SegmentationConfig) -> SegmentationData:
+    from ..datamodules.segmentation import SegmentationData
+
+    return SegmentationData(config)
+
+
+def _segmentation(config: SegmentationConfig, data: SegmentationData) -> SegmentationTask:
+    from .segmentation import SegmentationTask
+
+    return SegmentationTask(config, len(data.classes))
+
+
+def _segmentation_cost(config: SegmentationConfig) -> CostReport:
+    from .image_cost import segmentation_cost
+
+    return segmentation_cost(config)
+
+
+_IMAGES_UNHASHED = frozenset(
+    {"root", "cache", "seed", "threads", "accelerator", "validate_every", "workers"}
+)
+
 TASKS: dict[str, TaskEntry] = {
     "translation": TaskEntry(
         name="translation",
@@ -215,5 +272,31 @@ TASKS: dict[str, TaskEntry] = {
         # Validations choose rate and weights, so how often they are counts.
         unhashed=frozenset({"root", "cache", "seed", "threads", "accelerator"}),
         refuses=SentimentConfig.refusal,
+    ),
+    "detection": TaskEntry(
+        name="detection",
+        title="object detection",
+        config=DetectionConfig,
+        data=_detection_data,
+        build=_detection,
+        phases=detection_phases,
+        sites=DETECTION_SITES,
+        metric="box_ap",
+        measure=_detection_cost,
+        training_items=detection_items,
+        unhashed=_IMAGES_UNHASHED,
+    ),
+    "segmentation": TaskEntry(
+        name="segmentation",
+        title="semantic segmentation",
+        config=SegmentationConfig,
+        data=_segmentation_data,
+        build=_segmentation,
+        phases=segmentation_phases,
+        sites=SEGMENTATION_SITES,
+        metric="miou",
+        measure=_segmentation_cost,
+        training_items=segmentation_items,
+        unhashed=_IMAGES_UNHASHED,
     ),
 }

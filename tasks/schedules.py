@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -50,6 +51,31 @@ def falling_factor(
     power = {"linear": 1.0, "constant": 0.0}.get(kind, power)
     function = _cosine if kind == "cosine" else partial(_poly, power=power)
     return partial(_warmed, fall=function, warmup=warmup_steps, last=max_steps)
+
+
+def stepped_factor(
+    milestones: Sequence[int], factor: float, warmup_steps: int, warmup_start: float
+) -> Callable[[int], float]:
+    """Factor of the peak learning rate at update ``step`` (from 0); picklable.
+
+    From ``warmup_start`` it grows linearly to 1 at update ``warmup_steps``, and it is multiplied by
+    ``factor`` at each milestone (an update), as in "Accurate, Large Minibatch SGD" (Goyal et al.
+    2017).
+    """
+    return partial(
+        _stepped,
+        milestones=tuple(milestones),
+        factor=factor,
+        warmup=warmup_steps,
+        start=warmup_start,
+    )
+
+
+def _stepped(
+    step: int, *, milestones: tuple[int, ...], factor: float, warmup: int, start: float
+) -> float:
+    warm = start + (1 - start) * step / warmup if step < warmup else 1.0
+    return warm * factor ** bisect_right(milestones, step)
 
 
 def _warmed(step: int, *, fall: Callable[[float], float], warmup: int, last: int) -> float:
