@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -27,7 +27,7 @@ class SegmentationDataConfig(BaseModel):
         description="classes of image and label folders: a name a line, or value,name[,r,g,b] "
         "(relative to root)",
     )
-    void_values: tuple[int, ...] = Field(
+    void_values: tuple[Annotated[int, Field(ge=0, le=65_535)], ...] = Field(
         default=(255,),
         description="label values that are ignored, where classes_file lists the classes",
     )
