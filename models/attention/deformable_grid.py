@@ -123,6 +123,10 @@ class DeformableConv2d(nn.Module):
         """(B, out, ceil(H / stride), ceil(W / stride)), of the type of the input."""
         offset, modulation = self.offsets(x_BCHW)
         self.offset_abs_mean = offset.detach().abs().mean()
+        return self.convolve(x_BCHW, offset, modulation)
+
+    def convolve(self, x_BCHW: Tensor, offset: Tensor, modulation: Tensor | None) -> Tensor:
+        """``forward`` with given offsets and modulations, laid out as ``offsets`` has them."""
         # Half precision can't count far: at 300 a step of bfloat16 is 2.
         kind = torch.promote_types(x_BCHW.dtype, torch.float32)
         with _without_autocast(x_BCHW):
