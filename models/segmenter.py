@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn

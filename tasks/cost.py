@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torchvision.ops  # noqa: F401  registers torch.ops.torchvision
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -38,7 +39,10 @@ def count_parameters(model: nn.Module) -> int:
 
 def count_macs(run: Callable[[], object]) -> int:
     """Multiply-accumulates of what ``run`` does; torch's counter has two flops for each."""
-    known = {torch.ops.aten.mkldnn_rnn_layer: _lstm_layer_flops}
+    known = {
+        torch.ops.aten.mkldnn_rnn_layer: _lstm_layer_flops,
+        torch.ops.torchvision.deform_conv2d: _deformable_flops,
+    }
     with FlopCounterMode(display=False, custom_mapping=known) as counter:
         run()
     return counter.get_total_flops() // 2
@@ -57,3 +61,10 @@ def _lstm_layer_flops(
     """One layer and direction of an LSTM on a CPU, which torch runs as one operation."""
     steps, items = x_TBI[0], x_TBI[1]
     return 2 * steps * items * (input_4HI.numel() + hidden_4HH.numel())
+
+
+def _deformable_flops(
+    x_BCHW: torch.Size, weight_OCKK: torch.Size, *_: object, out_shape: torch.Size, **__: object
+) -> int:
+    """A deformable convolution as an ordinary one; interpolating the taps is not counted."""
+    return 2 * out_shape.numel() * weight_OCKK[1:].numel()

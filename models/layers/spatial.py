@@ -41,9 +41,7 @@ class Grids:
         key = (height, width, key_stride, query_stride, torch.is_inference_mode_enabled())
         grid = self._kept.pop(key, None)
         if grid is None:
-            strides = {"key_stride": key_stride, "query_stride": query_stride}
-            strides = {name: stride for name, stride in strides.items() if stride != 1}
-            grid = Grid2D(height, width, **strides)
+            grid = Grid2D(height, width, key_stride=key_stride, query_stride=query_stride)
             if len(self._kept) >= KEPT_SIZES:
                 del self._kept[next(iter(self._kept))]
         self._kept[key] = grid  # the latest stands last
