@@ -15,6 +15,9 @@ from .caption_records import split_role
 from .errors import DataError
 from .files import reading
 
+MIN_SIDE = 0.01
+"""Sides below this many pixels, of a box or its part inside of the image, count as none."""
+
 NO_SIZE = "boxes of zero or negative size left out"
 OUTSIDE = "boxes outside of their image left out"
 OVER_THE_EDGE = "boxes that reach over the edge, clipped in training, as annotated in evaluation"
@@ -105,8 +108,9 @@ def make_image(
     corners_N4 = np.array([box.corners for box in boxes], np.float64).reshape(-1, 4)
     width, height = size
     x1, y1, x2, y2 = corners_N4.T
-    some = (x2 > x1) & (y2 > y1)
-    inside = some & (x2 > 0) & (y2 > 0) & (x1 < width) & (y1 < height)
+    seen_N4 = corners_N4.clip(0, [width, height, width, height])
+    some = np.minimum(x2 - x1, y2 - y1) >= MIN_SIDE
+    inside = some & ((seen_N4[:, 2:] - seen_N4[:, :2]).min(1) >= MIN_SIDE)
     over = inside & ((x1 < 0) | (y1 < 0) | (x2 > width) | (y2 > height))
     for reason, number in {
         NO_SIZE: len(boxes) - some.sum(),
