@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 SEGMENTATION_SITES = SEGMENTER_SITES
 
+_PROBLEMS: dict[str, SpecError | SiteError | None] = {}
+"""What is wrong with models that were tried already, by their settings."""
+
 
 class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettings):
     """Data, model, training and inference; the defaults are CCNet's recipe on Cityscapes.
@@ -94,26 +97,28 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
 
     @model_validator(mode="after")
     def _fits_the_width(self) -> SegmentationConfig:
-        try:
-            self._try()
-        except SiteError:
-            pass  # said by `refusal`
-        except SpecError as error:
-            raise ValueError(str(error)) from error
+        problem = self._problem()
+        if isinstance(problem, SpecError):
+            raise ValueError(str(problem)) from problem
         return self
 
     def refusal(self) -> str | None:
-        """Why the attention can't be built with these strides or this decoder."""
-        try:
-            self._try()
-        except SiteError as error:
-            return str(error)
-        return None
+        """Why the attention can't stand in this model, e.g. with its strides or its decoder."""
+        problem = self._problem()
+        return None if problem is None else str(problem)
 
-    def _try(self) -> None:
-        """Build the model and allocate nothing. Raises SpecError, SiteError."""
-        with torch.device("meta"):
-            Segmenter(self.segmenter(19).model_copy(update={"weights": None}))
+    def _problem(self) -> SpecError | SiteError | None:
+        """What is wrong with the model, which is built without allocating anything."""
+        config = self.segmenter(classes=2).model_copy(update={"weights": None})
+        key = config.model_dump_json()
+        if key not in _PROBLEMS:
+            try:
+                with torch.device("meta"):
+                    Segmenter(config)
+                _PROBLEMS[key] = None
+            except (SpecError, SiteError) as error:
+                _PROBLEMS[key] = error
+        return _PROBLEMS[key]
 
     def segmenter(self, classes: int) -> SegmenterConfig:
         """The part of the settings that the model needs."""
