@@ -17,9 +17,17 @@ from ..datamodules.caption_open import has_captions
 from ..datamodules.caption_pack import pack_captions
 from ..datamodules.card import DataCard, check
 from ..datamodules.demo.captioning import write_captioning_demo
+from ..datamodules.demo.detection import write_detection_demo
+from ..datamodules.demo.segmentation import write_segmentation_demo
 from ..datamodules.demo.sentiment import has_sentiment_demo, write_sentiment_demo
 from ..datamodules.demo.translation import write_translation_demo
+from ..datamodules.detection_card import DetectionCard, check_detection
+from ..datamodules.detection_config import DetectionDataConfig
+from ..datamodules.detection_open import has_detection
 from ..datamodules.registry import dataset_entry
+from ..datamodules.segmentation_card import SegmentationCard, check_segmentation
+from ..datamodules.segmentation_config import SegmentationDataConfig
+from ..datamodules.segmentation_open import has_segmentation
 from ..datamodules.sentiment_card import SentimentCard, check_sentiment
 from ..datamodules.sentiment_config import SentimentDataConfig
 from ..datamodules.translation_config import TranslationDataConfig
@@ -31,13 +39,24 @@ DEMOS: dict[str, Callable[[Path], Path]] = {
     "translation": write_translation_demo,
     "captioning": write_captioning_demo,
     "sentiment": write_sentiment_demo,
+    "detection": write_detection_demo,
+    "segmentation": write_segmentation_demo,
 }
-Card = DataCard | CaptionCard | SentimentCard
+Card = DataCard | CaptionCard | SentimentCard | DetectionCard | SegmentationCard
 CHECKS: dict[str, tuple[type[BaseModel], Callable[..., Card]]] = {
     "translation": (TranslationDataConfig, check),
     "captioning": (CaptionDataConfig, check_captions),
     "sentiment": (SentimentDataConfig, check_sentiment),
+    "detection": (DetectionDataConfig, check_detection),
+    "segmentation": (SegmentationDataConfig, check_segmentation),
 }
+DEMO_SIGNS: dict[str, Callable[[Path], bool]] = {
+    "captioning": has_captions,
+    "sentiment": has_sentiment_demo,
+    "segmentation": has_segmentation,
+    "detection": has_detection,
+}
+"""Whether a folder holds data of a task; where none does, it is translation's."""
 
 
 def write_demo(task: str, root: Path) -> Path:
@@ -84,9 +103,7 @@ def _task(dataset: str, root: Path) -> str:
     tasks = dataset_entry(dataset).tasks
     if len(tasks) == 1:
         return tasks[0]
-    if has_captions(root):
-        return "captioning"
-    return "sentiment" if has_sentiment_demo(root) else "translation"
+    return next((task for task, there in DEMO_SIGNS.items() if there(root)), "translation")
 
 
 def _settings(what: str, settings: Sequence[str]) -> dict[str, Any]:

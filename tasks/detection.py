@@ -13,9 +13,10 @@ from torchvision.models.detection.roi_heads import RoIHeads
 from torchvision.models.detection.rpn import RegionProposalNetwork
 
 from ..datamodules.detection_batch import DetectionBatch, DetectionTarget
+from ..models.backbones import WeightsError
 from ..models.detector import Detector
 from .detection_config import DetectionConfig
-from .errors import Diverged
+from .errors import ConfigError, Diverged
 from .metrics.detection import ImageBoxes, box_scores, boxes_of
 from .module import Evaluation, TaskModule
 from .optimizers import adamw, sgd
@@ -45,13 +46,19 @@ class DetectionTask(TaskModule):
     Args:
         config: all settings.
         classes: number of classes C; labels are 1 to C.
+
+    Raises:
+        ConfigError: the file of first weights can't be read or doesn't fit.
     """
 
     def __init__(self, config: DetectionConfig, classes: int) -> None:
         super().__init__()
         self.config = config
         self.clip_value = config.clip_value
-        self.model = Detector(config.detector(classes))
+        try:
+            self.model = Detector(config.detector(classes))
+        except WeightsError as error:
+            raise ConfigError(str(error)) from error
 
     def configure_optimizers(self) -> dict[str, Any]:
         """SGD or AdamW over what learns; parameters with ``lr_scale`` learn at that multiple."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from .captioning_config import CaptioningConfig
+    from .detection_config import DetectionConfig
     from .segmentation_config import SegmentationConfig
     from .sentiment_config import SentimentConfig
     from .translation_config import TranslationConfig
@@ -30,7 +31,7 @@ def adam(
     )
 
 
-def adamw(model: nn.Module, config: SegmentationConfig) -> torch.optim.AdamW:
+def adamw(model: nn.Module, config: SegmentationConfig | DetectionConfig) -> torch.optim.AdamW:
     """AdamW as ``config`` has it; parameters that carry ``lr_scale`` learn at that multiple."""
     return torch.optim.AdamW(
         groups_by_rate(model, config.learning_rate),

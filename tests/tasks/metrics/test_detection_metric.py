@@ -1,4 +1,4 @@
-"""COCO's average precision of boxes: the reference tools' numbers, and corners that crash others."""
+"""COCO's average precision of boxes: the reference tools' numbers, and corners of the data."""
 
 from __future__ import annotations
 
