@@ -10,6 +10,7 @@ from torch import Tensor
 from attnbench.models.attention import AttentionMask, Sequence1D
 from attnbench.models.attention.bands import dynamic_convolution
 from attnbench.models.attention.dynamic import DynamicConvolution, InputState
+from attnbench.models.attention.windows import dynamic_convolution_2d
 from attnbench.models.layers import EncoderLayer, FeedForward
 from tests.models.attention.golden import Case, case_files, read_case
 
@@ -34,6 +35,11 @@ def check_convolution(case: Case) -> None:
     taps, left = config["kernel_size"], config["padding_l"]
     x_BTC, kernel_BTGK = kernel_of(case)
     y_BTC = dynamic_convolution(x_BTC, kernel_BTGK, left)
+    if left == taps // 2 and taps % 2:
+        # A sequence is a map of one row, and its kernel the middle row of a square.
+        square = F.pad(kernel_BTGK, (taps * left, taps * left))
+        y_BYXC = dynamic_convolution_2d(x_BTC[:, None], square[:, None])
+        torch.testing.assert_close(y_BYXC[:, 0], y_BTC)
     for name in ("conv_bias", "bias"):
         y_BTC = y_BTC + case.state.get(name, torch.zeros(())).reshape(-1)
     unfolded_BTC = dynamic_convolution(x_BTC, kernel_BTGK, left, unfold=True)
