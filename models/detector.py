@@ -107,15 +107,37 @@ class Pyramid(nn.Module):
 
 
 class Resize(GeneralizedRCNNTransform):
-    """torchvision's normalisation, scaling and padding, for images as thin as one pixel too."""
+    """torchvision's normalisation, scaling and padding, for images as thin as one pixel too.
+
+    Args:
+        shorter: side in pixels that the shorter side is scaled to.
+        longer: most pixels of the longer side.
+    """
+
+    mean_311: Tensor
+    std_311: Tensor
+
+    def __init__(self, shorter: int, longer: int) -> None:
+        super().__init__(shorter, longer, list(IMAGENET_MEAN), list(IMAGENET_STD))
+        self.shorter = shorter
+        self.longer = longer
+        # On the device already, so that no image waits for a copy.
+        for name, values in (("mean_311", IMAGENET_MEAN), ("std_311", IMAGENET_STD)):
+            self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
+
+    def normalize(self, image: Tensor) -> Tensor:
+        """ImageNet's mean and deviation taken out of (3, H, W), floating point, 0 to 1."""
+        if not image.is_floating_point():
+            raise TypeError(f"images are floating point, 0 to 1, not {image.dtype}")
+        return (image - self.mean_311.to(image.dtype)) / self.std_311.to(image.dtype)
 
     def resize(
         self, image: Tensor, target: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, dict[str, Tensor] | None]:
-        """Scale the shorter side to ``min_size``, unless the longer exceeds ``max_size``."""
+        """Scale the shorter side as wanted, or less where the longer would be too long."""
         height, width = image.shape[-2:]
         shorter, longer = sorted((height, width))
-        scale = min(self.min_size[-1] / shorter, self.max_size / longer)
+        scale = min(self.shorter / shorter, self.longer / longer)
         # torchvision rounds down too, to nothing where an image is thin and long.
         size = (max(int(height * scale), 1), max(int(width * scale), 1))
         if size != (height, width):
@@ -174,9 +196,7 @@ class Detector(FasterRCNN):
             box_batch_size_per_image=config.box_samples,
         )
         self.config = config
-        self.transform = Resize(
-            config.min_size, config.max_size, list(IMAGENET_MEAN), list(IMAGENET_STD)
-        )
+        self.transform = Resize(config.min_size, config.max_size)
 
     @property
     def body(self) -> AttendedResNet:

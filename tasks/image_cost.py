@@ -7,7 +7,7 @@ and 3, or at a configuration's own sizes where they are others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -45,13 +45,14 @@ def detection_cost(config: DetectionConfig) -> CostReport:
         if config.weights is not None:
             model.body.freeze(5 - config.trainable_stages)
         image_B3HW = torch.empty(1, 3, height, width)
-        pooled = torch.empty(
-            proposals, config.fpn_channels, *model.roi_heads.box_roi_pool.output_size
-        )
+        rpn: Any = model.rpn
+        heads: Any = model.roi_heads
+        side = heads.box_roi_pool.output_size
+        pooled_PCHW = torch.empty(proposals, config.fpn_channels, *side)
 
         def run() -> tuple[Tensor, Tensor]:
-            model.rpn.head(list(model.backbone(image_B3HW).values()))
-            return model.roi_heads.box_predictor(model.roi_heads.box_head(pooled))
+            rpn.head(list(model.backbone(image_B3HW).values()))
+            return heads.box_predictor(heads.box_head(pooled_PCHW))
 
         note = (
             f"one image of {config.min_size}x{config.max_size} padded to {height}x{width}, "

@@ -53,6 +53,8 @@ class AttendedBlock(nn.Module):
         block: torchvision's block, whose submodules are taken over.
     """
 
+    relu: nn.ReLU
+
     def __init__(self, block: resnet.BasicBlock | resnet.Bottleneck) -> None:
         super().__init__()
         self.downsample: nn.Module | None = None

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from .resnet import RESNETS
+from .resnet import RESNETS, STAGES
 
 
 class BackboneSettings(BaseModel):
@@ -25,7 +25,7 @@ class BackboneSettings(BaseModel):
     )
     heads: int = Field(8, ge=1, description="attention heads")
     attended_stages: tuple[int, ...] = Field(
-        (4, 5), description="stages with attention and deformable convolution, 2 to 5"
+        (4, 5), min_length=1, description="stages with attention and deformable convolution, 2 to 5"
     )
     # 2 in the authors' public code; the costs the paper prints are those of 1.
     key_stride: int = Field(1, ge=1, description="attention reads every n-th row and column")
@@ -38,6 +38,13 @@ class BackboneSettings(BaseModel):
         "paper's formula",
     )
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="on attention weights")
+
+    @field_validator("attended_stages")
+    @classmethod
+    def _are_stages(cls, stages: tuple[int, ...]) -> tuple[int, ...]:
+        if not set(stages) <= set(STAGES):
+            raise ValueError(f"stages are among 2, 3, 4 and 5, not {list(stages)}")
+        return tuple(sorted(set(stages)))
 
     @field_validator("resnet")
     @classmethod

@@ -67,18 +67,26 @@ class Padding:
         self.sizes = sizes
         self.height = height
         self.width = width
-        self._masks: dict[tuple[object, ...], Tensor] = {}
+        self._masks: dict[tuple[object, ...], AttentionMask] = {}
 
-    def valid(self, rows: int, columns: int, device: torch.device) -> Tensor:
-        """(B, rows, columns) bool, True where a cell of a map of that size is real."""
-        key = (rows, columns, device)
+    def mask(self, grid: Grid2D, device: torch.device) -> AttentionMask:
+        """Which keys and queries of a map are real."""
+        strided = max(grid.key_stride, grid.query_stride) > 1
+        key = (grid.height, grid.width, grid.key_stride, grid.query_stride, device)
         if key not in self._masks:
-            valid_BRC = torch.zeros(len(self.sizes), rows, columns, dtype=torch.bool)
-            for item, (height, width) in enumerate(self.sizes):
-                inside = math.ceil(height * rows / self.height)
-                valid_BRC[item, :inside, : math.ceil(width * columns / self.width)] = True
-            self._masks[key] = valid_BRC.to(device)
+            valid_BHW = self.valid(grid.height, grid.width).to(device)
+            keys_BK = _every(valid_BHW, grid.key_stride).flatten(1)
+            queries_BQ = _every(valid_BHW, grid.query_stride).flatten(1) if strided else None
+            self._masks[key] = AttentionMask(keys_BK, queries_BQ)
         return self._masks[key]
+
+    def valid(self, rows: int, columns: int) -> Tensor:
+        """(B, rows, columns) bool, True where a cell of a map of that size is real."""
+        valid_BRC = torch.zeros(len(self.sizes), rows, columns, dtype=torch.bool)
+        for item, (height, width) in enumerate(self.sizes):
+            inside = math.ceil(height * rows / self.height)
+            valid_BRC[item, :inside, : math.ceil(width * columns / self.width)] = True
+        return valid_BRC
 
 
 class SpatialAttention(nn.Module):
@@ -138,29 +146,20 @@ class SpatialAttention(nn.Module):
             padding: hides padding cells from the queries; None reads all cells.
         """
         height, width = x_BCHW.shape[-2:]
+        grid = grids(height, width, key_stride=self.key_stride, query_stride=self.query_stride)
         query_BCHW = _every(x_BCHW, self.query_stride)
         strided = max(self.key_stride, self.query_stride) > 1
         output = self.attention(
             _cells(query_BCHW),
             _cells(_every(x_BCHW, self.key_stride)) if strided else None,
-            geometry=grids(
-                height, width, key_stride=self.key_stride, query_stride=self.query_stride
-            ),
-            mask=None
-            if padding is None
-            else self._mask(padding.valid(height, width, x_BCHW.device)),
+            geometry=grid,
+            mask=None if padding is None else padding.mask(grid, x_BCHW.device),
         )
         y_BCHW = output.context_BQD.transpose(1, 2).unflatten(2, query_BCHW.shape[-2:])
         if self.query_stride > 1:
             y_BCHW = F.interpolate(y_BCHW, (height, width), mode="bilinear", align_corners=False)
         # The gate must not widen a map of half precision.
         return y_BCHW if self.gate is None else x_BCHW + self.gate.to(y_BCHW.dtype) * y_BCHW
-
-    def _mask(self, valid_BHW: Tensor) -> AttentionMask:
-        keys_BK = _every(valid_BHW, self.key_stride).flatten(1)
-        queries_BQ = _every(valid_BHW, self.query_stride).flatten(1)
-        strided = max(self.key_stride, self.query_stride) > 1
-        return AttentionMask(keys_BK, queries_BQ if strided else None)
 
     def extra_repr(self) -> str:
         """What ``print`` shows."""
