@@ -106,11 +106,20 @@ def _picture(random: Random, place: int, seed: int) -> tuple[list[dict[str, Any]
     if kind == _CROWD:
         scene = _crowd(random)
     else:
-        scene = scatter(random, 0 if kind == _BARE else random.randint(*_THINGS), sides=_SIDES)
+        scene = _scene(random, 0 if kind == _BARE else random.randint(*_THINGS))
     painted = paint(scene, size=SIZES[place % len(SIZES)], seed=seed)
     image_HW3 = painted.image_HW3.copy()
     _light(random, image_HW3, LAMPS[circle])
     return (_with_crowd if kind == _CROWD else _each)(painted, circle), image_HW3
+
+
+def _scene(random: Random, things: int) -> Scene:
+    """Draw things; in at least half of the pictures with any there is a circle."""
+    circle = things > 0 and random.random() < 0.5
+    while True:
+        scene = scatter(random, things, sides=_SIDES)
+        if not circle or any(thing.shape == "circle" for thing in scene.things):
+            return scene
 
 
 def _light(random: Random, image_HW3: np.ndarray, colour: tuple[int, int, int]) -> None:
@@ -168,5 +177,5 @@ def _crowd(random: Random) -> Scene:
 
 def _png(image_HW3: np.ndarray) -> bytes:
     stream = io.BytesIO()
-    Image.fromarray(image_HW3).save(stream, "PNG", compress_level=1)
+    Image.fromarray(image_HW3).save(stream, "PNG", compress_level=0)  # noise doesn't get smaller
     return stream.getvalue()
