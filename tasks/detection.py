@@ -15,8 +15,10 @@ from torchvision.models.detection.rpn import RegionProposalNetwork
 from ..datamodules.detection_batch import DetectionBatch, DetectionTarget
 from ..models.backbones import WeightsError
 from ..models.detector import Detector
+from .cell_views import CellChoice, CellView, detector_view
 from .detection_config import DetectionConfig
 from .errors import ConfigError, Diverged
+from .image_pictures import ImagePicture, picture_of_boxes
 from .metrics.detection import ImageBoxes, box_scores, boxes_of
 from .module import Evaluation, TaskModule
 from .optimizers import adamw, sgd
@@ -166,6 +168,14 @@ class DetectionTask(TaskModule):
             as_json=True,
             reasons=scores.reasons,
         )
+
+    def picture(self, data: DetectionData, split: str, item: str) -> ImagePicture:
+        """As in ``TaskModule``: boxes found beside the true ones."""
+        return picture_of_boxes(self, data, split, item)
+
+    def cell_view(self, data: DetectionData, split: str, item: str, choice: CellChoice) -> CellView:
+        """As in ``TaskModule``."""
+        return detector_view(self, data, split, item, choice)
 
 
 def rate_factor(config: DetectionConfig) -> Any:

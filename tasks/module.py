@@ -7,13 +7,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import lightning
 from torch import Tensor
 
 from .averaging import average_checkpoints
 from .errors import ConfigError, Diverged
+
+if TYPE_CHECKING:
+    from .cell_views import CellChoice, CellView
+    from .image_pictures import ImagePicture
 
 
 @dataclass(frozen=True)
@@ -205,3 +209,26 @@ class TaskModule(lightning.LightningModule):
             DataError: there is no such split.
         """
         raise ConfigError("this task doesn't tell its attention weights, so they can't be drawn")
+
+    def picture(self, data: Any, split: str, item: str) -> ImagePicture | None:
+        """What the model says of one image, beside the truth; None where items are no images.
+
+        Args and errors: as of ``attention_maps``.
+        """
+        return None
+
+    def cell_view(self, data: Any, split: str, item: str, choice: CellChoice) -> CellView:
+        """Where one cell of a feature map looks in one image.
+
+        Args:
+            data, split, item: as of ``attention_maps``.
+            choice: the cell.
+
+        Raises:
+            ConfigError: there is no such item, layer or cell, or this task has no feature maps.
+            DataError: there is no such split.
+        """
+        raise ConfigError(
+            "this task has no feature maps over images: leave out --cell and --pixel, and "
+            "attention is drawn as a map of queries and keys"
+        )

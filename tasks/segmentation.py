@@ -15,7 +15,9 @@ from torch import Tensor
 from ..datamodules.segmentation_batch import SegmentationBatch
 from ..models.backbones import WeightsError
 from ..models.segmenter import Segmenter
+from .cell_views import CellChoice, CellView, segmenter_view
 from .errors import ConfigError, Diverged
+from .image_pictures import ImagePicture, picture_of_labels
 from .metrics.segmentation import Confusion, segmentation_scores
 from .module import Evaluation, PredictionFiles, TaskModule
 from .optimizers import adamw, sgd
@@ -96,7 +98,8 @@ class SegmentationTask(TaskModule):
         loss = losses["main"]
         if "auxiliary" in losses:
             loss = loss + self.config.auxiliary_weight * losses["auxiliary"]
-        for name, value in {"loss": loss, **losses}.items():
+        parts = losses if len(losses) > 1 else {}
+        for name, value in {"loss": loss, **parts}.items():
             self.log(f"train/{name}", value.detach(), batch_size=len(batch))
         if batch_idx % 20 == 0 and not torch.isfinite(loss):  # reading the loss waits for a GPU
             raise Diverged(
@@ -181,6 +184,16 @@ class SegmentationTask(TaskModule):
         values_K = np.array(data.label_ids, np.uint8 if max(data.label_ids) < 256 else np.uint16)
         said = (values_K[predicted.cpu().numpy()] for predicted, _ in self.predict(data, split))
         return PredictionFiles(names, map(_png, said))
+
+    def picture(self, data: SegmentationData, split: str, item: str) -> ImagePicture:
+        """As in ``TaskModule``: labels found beside the true ones."""
+        return picture_of_labels(self, data, split, item)
+
+    def cell_view(
+        self, data: SegmentationData, split: str, item: str, choice: CellChoice
+    ) -> CellView:
+        """As in ``TaskModule``."""
+        return segmenter_view(self, data, split, item, choice)
 
 
 def _png(values_HW: np.ndarray) -> bytes:
