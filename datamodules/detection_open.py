@@ -97,7 +97,8 @@ def read_coco(paths: list[Path], root: Path) -> DetectionSet:
     categories: dict[int, str] | None = None
     for path in paths:
         name = path.stem.removeprefix("instances_")
-        if role_of(name) is None and role_of(path.parent.name):  # train/_annotations.coco.json
+        inside = path.parent != root and role_of(path.parent.name)
+        if role_of(name) is None and inside:  # train/_annotations.coco.json
             name = path.parent.name
         content = read_instances(path, ImageFinder(_folders(path, root, name)).find)
         if categories is not None and categories != content.categories:

@@ -1,4 +1,4 @@
-"""Images of any kind become RGB of 8 bits, label maps keep their numbers, and broken files say so."""
+"""Images of any kind become RGB of 8 bits, label maps keep their numbers, broken files say so."""
 
 import struct
 import zlib
