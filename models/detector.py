@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torchvision.models.detection import FasterRCNN
 from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
-from torchvision.models.detection.rpn import AnchorGenerator
+from torchvision.models.detection.rpn import AnchorGenerator, RPNHead
 from torchvision.models.detection.transform import GeneralizedRCNNTransform, resize_boxes
 from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign, clip_boxes_to_image
 from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
@@ -148,6 +148,27 @@ class Resize(GeneralizedRCNNTransform):
         return image, target
 
 
+class _ProposalHead(RPNHead):
+    """torchvision's, with results in full precision: half of it can't tell pixels apart.
+
+    torchvision computes boxes in the type of what the heads say; a step of bfloat16 is 2 at 300.
+    """
+
+    def forward(self, x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Objectness and box offsets of each level."""
+        logits, offsets = super().forward(x)
+        return [one.float() for one in logits], [one.float() for one in offsets]
+
+
+class _BoxPredictor(FastRCNNPredictor):
+    """torchvision's, with results in full precision, as ``_ProposalHead``."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Class scores and box offsets of each proposal."""
+        scores, offsets = super().forward(x)
+        return scores.float(), offsets.float()
+
+
 class Detector(FasterRCNN):
     """Boxes from images; built from a ``DetectorConfig``.
 
@@ -182,6 +203,7 @@ class Detector(FasterRCNN):
         super().__init__(
             Pyramid(body, config.fpn_channels),
             rpn_anchor_generator=anchors,
+            rpn_head=_ProposalHead(config.fpn_channels, anchors.num_anchors_per_location()[0]),
             rpn_pre_nms_top_n_train=config.rpn_train_proposals,
             rpn_post_nms_top_n_train=config.rpn_train_proposals,
             rpn_pre_nms_top_n_test=config.rpn_test_proposals,
@@ -189,7 +211,7 @@ class Detector(FasterRCNN):
             rpn_batch_size_per_image=config.rpn_samples,
             box_roi_pool=pool,
             box_head=head,
-            box_predictor=FastRCNNPredictor(config.box_head_dim, config.classes + 1),
+            box_predictor=_BoxPredictor(config.box_head_dim, config.classes + 1),
             box_score_thresh=config.score_threshold,
             box_nms_thresh=config.nms_threshold,
             box_detections_per_img=config.detections_per_image,
