@@ -181,7 +181,12 @@ class DetectionTask(TaskModule):
 def rate_factor(config: DetectionConfig) -> Any:
     """Factor of the peak rate by update."""
     if config.schedule != "steps":
-        return falling_factor(config.schedule, config.warmup_steps, config.max_steps)
+        return falling_factor(
+            config.schedule,
+            config.warmup_steps,
+            config.max_steps,
+            warmup_start=config.warmup_start,
+        )
     return stepped_factor(
         [round(share * config.max_steps) for share in config.milestones],
         config.milestone_factor,

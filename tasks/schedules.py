@@ -41,16 +41,19 @@ def falling_factor(
     warmup_steps: int,
     max_steps: int,
     power: float = 0.9,
+    warmup_start: float | None = None,
 ) -> Callable[[int], float]:
     """Factor of the peak learning rate at update ``step`` (from 0); picklable.
 
-    After ``warmup_steps`` of linear growth it falls from 1 to 0 at ``max_steps``. ``poly`` is
-    (1 - t)^power with t from 0 to 1 ("ParseNet", Liu et al. 2015), ``linear`` the same with power
-    1, ``cosine`` (1 + cos(pi t)) / 2 ("SGDR", Loshchilov and Hutter, ICLR 2017).
+    After ``warmup_steps`` of linear growth, from ``warmup_start`` or one step above 0, it falls
+    from 1 to 0 at ``max_steps``. ``poly`` is (1 - t)^power with t from 0 to 1 ("ParseNet", Liu et
+    al. 2015), ``linear`` the same with power 1, ``cosine`` (1 + cos(pi t)) / 2 ("SGDR", Loshchilov
+    and Hutter, ICLR 2017).
     """
     power = {"linear": 1.0, "constant": 0.0}.get(kind, power)
     function = _cosine if kind == "cosine" else partial(_poly, power=power)
-    return partial(_warmed, fall=function, warmup=warmup_steps, last=max_steps)
+    start = 1 / (warmup_steps + 1) if warmup_start is None else warmup_start
+    return partial(_falling, fall=function, warmup=warmup_steps, start=start, last=max_steps)
 
 
 def stepped_factor(
@@ -74,14 +77,19 @@ def stepped_factor(
 def _stepped(
     step: int, *, milestones: tuple[int, ...], factor: float, warmup: int, start: float
 ) -> float:
-    warm = start + (1 - start) * step / warmup if step < warmup else 1.0
-    return warm * factor ** bisect_right(milestones, step)
+    return _warm(step, warmup, start) * factor ** bisect_right(milestones, step)
 
 
-def _warmed(step: int, *, fall: Callable[[float], float], warmup: int, last: int) -> float:
+def _falling(
+    step: int, *, fall: Callable[[float], float], warmup: int, start: float, last: int
+) -> float:
     if step < warmup:
-        return (step + 1) / (warmup + 1)
+        return _warm(step, warmup, start)
     return fall(min((step - warmup) / max(last - warmup, 1), 1.0))
+
+
+def _warm(step: int, warmup: int, start: float) -> float:
+    return start + (1 - start) * step / warmup if step < warmup else 1.0
 
 
 def _poly(time: float, *, power: float) -> float:
