@@ -105,6 +105,10 @@ class SegmentationData(ResumableDataModule):
                 f"{self._images(name)[0].labels}; give the set's real labels."
             )
 
+    def class_pixels(self, split: str) -> list[int]:
+        """Give the number of labelled pixels of each class of a split."""
+        return self._survey(self.find(split)).pixels_C.tolist()
+
     def names(self, split: str) -> list[str]:
         """Give the names of a split's images, in order; predictions are named so."""
         return [image.name for image in self._images(self.find(split))]

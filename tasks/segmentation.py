@@ -19,11 +19,11 @@ from .cell_views import CellChoice, CellView, segmenter_view
 from .errors import ConfigError, Diverged
 from .image_pictures import ImagePicture, picture_of_labels
 from .metrics.segmentation import Confusion, segmentation_scores
-from .module import Evaluation, PredictionFiles, TaskModule
+from .module import Evaluation, Phase, PredictionFiles, TaskModule
 from .optimizers import adamw, sgd
 from .schedules import falling_factor
 from .segmentation_config import SegmentationConfig
-from .segmentation_loss import hard_labels, pixel_cross_entropy
+from .segmentation_loss import balancing_weights, hard_labels, pixel_cross_entropy
 from .sliding import Model, flipped, sliding_logits
 
 if TYPE_CHECKING:
@@ -50,6 +50,13 @@ class SegmentationTask(TaskModule):
         except WeightsError as error:
             raise ConfigError(str(error)) from error
         self.validated = Confusion(classes)
+        self.weights_K: Tensor | None = None
+
+    def begin_phase(self, phase: Phase, data: SegmentationData) -> None:
+        """Weigh the classes by their pixels in training, where ``class_balance`` asks for it."""
+        if self.config.class_balance:
+            pixels_K = data.class_pixels("train")
+            self.weights_K = balancing_weights(pixels_K, self.config.class_balance)
 
     def configure_optimizers(self) -> dict[str, Any]:
         """SGD or AdamW; parameters with ``lr_scale`` learn at that multiple of the rate."""
@@ -79,6 +86,8 @@ class SegmentationTask(TaskModule):
     def losses(self, batch: SegmentationBatch) -> dict[str, Tensor]:
         """Mean cross-entropy in nats a labelled pixel: ``main``, and ``auxiliary`` in training."""
         config, logits = self.config, self.model(batch.images_B3HW)
+        if self.weights_K is not None:
+            self.weights_K = self.weights_K.to(logits["out"].device)
         labels_BHW = batch.labels_BHW
         if config.ohem and self.training:
             labels_BHW = hard_labels(
@@ -87,9 +96,11 @@ class SegmentationTask(TaskModule):
                 threshold=config.ohem_threshold,
                 min_kept=config.ohem_min_kept,
             )
-        losses = {"main": pixel_cross_entropy(logits["out"], labels_BHW)}
+        losses = {"main": pixel_cross_entropy(logits["out"], labels_BHW, self.weights_K)}
         if "aux" in logits:
-            losses["auxiliary"] = pixel_cross_entropy(logits["aux"], batch.labels_BHW)
+            losses["auxiliary"] = pixel_cross_entropy(
+                logits["aux"], batch.labels_BHW, self.weights_K
+            )
         return losses
 
     def training_step(self, batch: SegmentationBatch, batch_idx: int) -> Tensor:

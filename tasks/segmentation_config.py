@@ -55,6 +55,13 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
     auxiliary_weight: float = Field(
         0.4, ge=0, description="of the loss of the classifier behind conv4, where there is one"
     )
+    class_balance: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="power of median frequency / frequency of its class that weighs a pixel in "
+        "training; 1 is SegNet's balancing, 0 none",
+    )
     ohem: bool = Field(
         False,
         description="online hard example mining: the main loss counts only hard pixels",

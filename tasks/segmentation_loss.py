@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,10 +11,40 @@ from torch import Tensor
 from .metrics.segmentation import IGNORED
 
 
-def pixel_cross_entropy(logits_BKHW: Tensor, labels_BHW: Tensor) -> Tensor:
-    """Mean cross-entropy in nats over the labelled pixels; 0 where there is none."""
-    total = F.cross_entropy(logits_BKHW, labels_BHW, ignore_index=IGNORED, reduction="sum")
-    return total / (labels_BHW != IGNORED).sum().clamp(min=1)
+def pixel_cross_entropy(
+    logits_BKHW: Tensor, labels_BHW: Tensor, weights_K: Tensor | None = None
+) -> Tensor:
+    """Mean cross-entropy in nats over the labelled pixels; 0 where there is none.
+
+    With ``weights_K`` each pixel counts as much as its class weighs, also in what is divided by.
+    """
+    total = F.cross_entropy(
+        logits_BKHW, labels_BHW, weights_K, ignore_index=IGNORED, reduction="sum"
+    )
+    counted_BHW = labels_BHW != IGNORED
+    if weights_K is None:
+        return total / counted_BHW.sum().clamp(min=1)
+    weight = weights_K[labels_BHW[counted_BHW]].sum()
+    return total / torch.where(weight > 0, weight, torch.ones_like(weight))
+
+
+def balancing_weights(pixels_K: Sequence[int], power: float) -> Tensor:
+    """Weights ``(median frequency / frequency of the class) ** power`` (K,), float32.
+
+    Power 1 is the median frequency balancing that "SegNet" (Badrinarayanan et al., TPAMI 2017,
+    section 3) takes from Eigen and Fergus (ICCV 2015), with frequencies over all pixels. Classes
+    without a pixel weigh 1.
+
+    Args:
+        pixels_K: training pixels of each class.
+        power: 0 to weigh all alike.
+    """
+    pixels = torch.tensor(pixels_K, dtype=torch.float64)
+    there = pixels > 0
+    if not there.any():
+        return torch.ones(len(pixels))
+    median = pixels[there].quantile(0.5)
+    return torch.where(there, median / pixels.clamp_min(1), 1.0).pow(power).float()
 
 
 def hard_labels(
