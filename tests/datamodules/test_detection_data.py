@@ -103,8 +103,14 @@ def test_splits_are_found_by_what_their_names_mean(tmp_path: Path) -> None:
         (tmp_path / old).rename(tmp_path / new)
     data = _data(tmp_path)
     assert data.split_name("val") == "val2014"
+    assert data.split_name("test") == "val2014"
     with pytest.raises(DataError, match="no split 'dev'"):
         data.images("dev")
+
+
+def test_a_test_split_that_is_there_is_used(tmp_path: Path) -> None:
+    data = _data(write_coco(tmp_path, splits=("train", "test", "valid")))
+    assert [data.split_name(name) for name in ("val", "test")] == ["valid2017", "test2017"]
 
 
 def test_boxes_are_clipped_in_training_only(tmp_path: Path) -> None:

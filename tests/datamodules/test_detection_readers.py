@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from tests.datamodules.detection_files import (
 from tests.shared import data_dir
 
 
-def _open(root: Path, **settings: object) -> DetectionSet:
+def _open(root: Path, **settings: Any) -> DetectionSet:
     return open_detection(DetectionDataConfig(dataset="coco", root=root, **settings), root)
 
 

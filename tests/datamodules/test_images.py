@@ -17,7 +17,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
 @pytest.mark.parametrize("ending", ["png", "bmp", "tif", "ppm", "webp"])
 def test_lossless_files_are_read_as_they_were_written(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"a.{ending}"
-    Image.fromarray(PIXELS).save(path, **({"lossless": True} if ending == "webp" else {}))
+    Image.fromarray(PIXELS).save(path, None, **({"lossless": True} if ending == "webp" else {}))
     found = read_image(path)
     assert found.dtype == np.uint8
     assert np.array_equal(found, PIXELS)
