@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import mmap
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,13 +26,10 @@ from ...models.attention import AttentionMask, Boxes, build_attention, traits_of
 from ...models.attention.gsa import GeometryAttention, NormalisedGeometryAttention
 from ...models.layers import EncoderLayer, FeedForward
 from ..errors import UsageError
-from .measure import Comparison, calls_for, in_process, in_turns, peak_growth, seconds
+from .measure import Comparison, calls_for, in_tidy_process, in_turns, peak_growth, seconds
 from .report import as_json, parser, run_benchmark, save, show
 
 SPECS = ("gsa(query)", "gsa(key)", "gsa(content)", "gsa(query+key)", "ngsa(query)", "relation")
-SMALL_BLOCK = 2**16
-"""Bytes from which a block is given back when freed, so that resident memory is what is held."""
-
 SLOWDOWN = 1.6
 """At most so many times the plain layer's time."""
 
@@ -89,15 +85,7 @@ def plain_of(spec: str) -> str:
 
 def peak_of(spec: str, size: Size) -> int:
     """Peak memory growth in bytes of one step, measured in a fresh process."""
-    name = "MALLOC_MMAP_THRESHOLD_"  # read by glibc when the process starts
-    before = os.environ.get(name)
-    os.environ[name] = str(SMALL_BLOCK)
-    try:
-        return in_process(_peak_here, spec, size)
-    finally:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
+    return in_tidy_process(_peak_here, spec, size)
 
 
 def _peak_here(spec: str, size: Size) -> int:

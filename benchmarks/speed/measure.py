@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ import torch
 from ..peak import peak_bytes, reset_peak
 
 Result = TypeVar("Result")
+
+SMALL_BLOCK = 2**16
+"""Bytes from which a block is given back in a tidy process."""
 
 UNITS: dict[str, tuple[float, str]] = {"s": (1e3, "ms"), "bytes": (2.0**-20, "MiB")}
 """How a unit is shown: what to multiply by, and the name."""
@@ -89,6 +93,20 @@ def in_process(work: Callable[..., Result], *arguments: Any) -> Result:
     """What ``work(*arguments)`` returns in a fresh Python process; raises what it raises."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)
+
+
+def in_tidy_process(work: Callable[..., Result], *arguments: Any) -> Result:
+    """``in_process``, where every larger block goes back to the system when it is freed, so that
+    resident memory is what is held."""
+    name = "MALLOC_MMAP_THRESHOLD_"  # read by glibc when the process starts
+    before = os.environ.get(name)
+    os.environ[name] = str(SMALL_BLOCK)
+    try:
+        return in_process(work, *arguments)
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
 
 
 def peak_growth(small: Callable[[], object], full: Callable[[], object]) -> int:
