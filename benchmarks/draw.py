@@ -1,4 +1,4 @@
-"""`attnbench draw`: validation curves of a grid, or attention maps of one item of a run."""
+"""`attnbench draw`: curves of a grid, or what a run makes of one item, and where it looks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ..results.naming import slug
 from ..tasks.module import AttentionMap
 from .cell import Choice, make_cells
 from .curves import make_curves
+from .draw_images import draw_cell_of, draw_picture, is_of_a_cell, refuse_score
 from .errors import UsageError
-from .finished import RECORD, load_run
+from .finished import RECORD, FinishedRun, load_run
 from .grid import choose_rows, load_grid
 from .parser import DEFAULT_OUT
 from .pictures import SUFFIXES, check_file, draw_curves, draw_maps
@@ -28,8 +29,8 @@ _OF_GRIDS = {
     "out": DEFAULT_OUT,
 }  # fmt: skip
 _OF_RUNS = {
-    "split": None, "layer": None, "head": None, "root": None, "phase": None, "threads": None,
-    "settings": [],
+    "split": None, "layer": None, "head": None, "cell": None, "pixel": None, "least_score": None,
+    "root": None, "phase": None, "threads": None, "settings": [],
 }  # fmt: skip
 
 
@@ -50,14 +51,14 @@ def draw(options: argparse.Namespace) -> tuple[Path, str, list[str]]:
         _refuse(options, _OF_RUNS, "of a run's attention, which needs --item ID")
         return _curves(options)
     _refuse(options, _OF_GRIDS, "of a grid's curves, which have no --item")
-    return _attention(options)
+    return _item(options)
 
 
 def _refuse(options: argparse.Namespace, others: Mapping[str, Any], whose: str) -> None:
     for name, default in others.items():
         value = getattr(options, name)
         if value != default:
-            word = value[0] if name == "settings" else f"--{name}"
+            word = value[0] if name == "settings" else f"--{name.replace('_', '-')}"
             hint = "; the picture's file is --save FILE" if name == "out" else ""
             hint = "; for a grid write --set" if name == "settings" else hint
             raise UsageError(f"draw: {word} is an option {whose}{hint}")
@@ -90,8 +91,8 @@ def _curves(options: argparse.Namespace) -> tuple[Path, str, list[str]]:
     return path, f"{metric} of {', '.join(curve.row for curve in curves)}", notes
 
 
-def _attention(options: argparse.Namespace) -> tuple[Path, str, list[str]]:
-    split, item = options.split or "test", options.item
+def _item(options: argparse.Namespace) -> tuple[Path, str, list[str]]:
+    split, of_a_cell = options.split or "test", is_of_a_cell(options)
     if options.save is not None:
         check_file(options.save)
     run = load_run(
@@ -101,47 +102,67 @@ def _attention(options: argparse.Namespace) -> tuple[Path, str, list[str]]:
         settings=parse_settings(options.settings)
         | ({} if options.threads is None else {"threads": options.threads}),
     )
+    stem = f"{f'.{options.phase}' * run.earlier}.{split}.{slug(options.item)}"
+    if of_a_cell:
+        return draw_cell_of(run, options, split, stem)
+    with away_from_the_terminal(lambda line: None):
+        picture = run.module.picture(run.data, split, options.item)
+    if picture is not None:
+        return draw_picture(run, picture, options, split, stem)
+    refuse_score(options)
+    return _attention(run, options, split, stem)
+
+
+def _attention(
+    run: FinishedRun, options: argparse.Namespace, split: str, stem: str
+) -> tuple[Path, str, list[str]]:
+    layer = _number_of(options.layer)
     chosen = "".join(
         f".{word}{value}"
-        for word, value in (("layer", options.layer), ("head", options.head))
+        for word, value in (("layer", layer), ("head", options.head))
         if value is not None
     )
-    phase = f".{options.phase}" * run.earlier
-    path = options.save or run.folder / f"attention{phase}.{split}.{slug(item)}{chosen}.png"
+    path = options.save or run.folder / f"attention{stem}{chosen}.png"
     check_file(path)
     with away_from_the_terminal(lambda line: None):
-        maps = run.module.attention_maps(run.data, split, item)
-    lacking = {name: why for name, one in maps.items() if (why := _lacks(one, options))}
+        maps = run.module.attention_maps(run.data, split, options.item)
+    lacking = {name: why for name, one in maps.items() if (why := _lacks(one, layer, options.head))}
     if len(lacking) == len(maps):
         reasons = "; ".join(f"{name}: {why}" for name, why in lacking.items())
         raise UsageError(f"{options.what} has no attention weights to draw: {reasons}")
     there = {name: one for name, one in maps.items() if name not in lacking}
     notes = [f"{name} is left out: {why}" for name, why in lacking.items()]
-    weights = [_chosen(one, options) for one in there.values()]
+    weights = [_chosen(one, layer, options.head) for one in there.values()]
     record = run.record
-    title = f"{record.row}, {record.dataset} {split} {item}: {_which(options.layer, options.head)}"
+    title = f"{record.row}, {record.dataset} {split} {options.item}: {_which(layer, options.head)}"
     draw_maps(path, there, weights, title)
     return path, ", ".join(there), notes
 
 
-def _lacks(one: AttentionMap, options: argparse.Namespace) -> str:
+def _number_of(layer: str | None) -> int | None:
+    if layer is not None and not layer.isdecimal():
+        raise UsageError(f"draw: the layers of this run have numbers from 1 on, not {layer!r}")
+    return None if layer is None else int(layer)
+
+
+def _lacks(one: AttentionMap, layer: int | None, head: str | None) -> str:
     """Why there is nothing to draw of a map, or nothing where there is."""
     if not one.layers:
         return one.missing
     layers, heads = len(one.layers), len(one.layers[0])
-    if (options.layer or 1) > layers:
-        return f"it has {layers} layer{'s' * (layers > 1)}, no --layer {options.layer}"
-    if options.head not in (None, "mean") and int(options.head) > heads:
-        return f"it has {heads} head{'s' * (heads > 1)}, no --head {options.head}"
+    if (layer or 1) > layers:
+        return f"it has {layers} layer{'s' * (layers > 1)}, no --layer {layer}"
+    if head not in (None, "mean") and int(head) > heads:
+        return f"it has {heads} head{'s' * (heads > 1)}, no --head {head}"
     return ""
 
 
-def _chosen(one: AttentionMap, options: argparse.Namespace) -> Any:
+def _chosen(one: AttentionMap, layer: int | None, head: str | None) -> Any:
     """The (Q, K) weights of a layer (default: the last one) and head (default: their mean)."""
-    weights_HQK = one.layers[-1 if options.layer is None else options.layer - 1]
-    if options.head in (None, "mean"):
+    weights_HQK = one.layers[-1 if layer is None else layer - 1]
+    if head in (None, "mean"):
         return weights_HQK.mean(0).numpy()
-    return weights_HQK[int(options.head) - 1].numpy()
+    return weights_HQK[int(head) - 1].numpy()
 
 
 def _which(layer: int | None, head: str | None) -> str:

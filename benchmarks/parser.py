@@ -240,11 +240,13 @@ def _draw(add: Add) -> None:
         f"[--data DATASET]{below}[--seeds K ...] [--rows ROW ...] [--set key=value ...] "
         f"[--out DIR]{below}[--save FILE]\n"
         "       attnbench draw RUN --item ID [--split S] [--layer L] [--head mean|N] "
-        f"[--root DIR]{below}[--phase PHASE] [--save FILE] [--threads N] [key=value ...]"
+        f"[--root DIR]{below}[--phase PHASE] [--save FILE] [--threads N] [key=value ...]\n"
+        f"       attnbench draw RUN --item ID [--least-score X]{below}"
+        "[--cell ROW,COLUMN | --pixel Y,X] [...]"
     )
     parser.add_argument(
         "what", type=Path, metavar="GRID|RUN",
-        help="a grid, for curves; or a finished run's folder or record, for one item's attention",
+        help="a grid, for curves; or a finished run's folder or record, for one item",
     )  # fmt: skip
     parser.add_argument(
         "--save", type=Path, metavar="FILE",
@@ -257,11 +259,27 @@ def _draw(add: Add) -> None:
     )
     _selection(curves, "all that there are")
     _out(curves)
-    maps = parser.add_argument_group("attention of a run: a map for each place in the model")
+    maps = parser.add_argument_group(
+        "one item of a run: its attention, a map for each place in the model; for images what the "
+        "model says beside the truth, or where a cell of its feature maps looks"
+    )
     maps.add_argument("--item", metavar="ID", help="an item's id, or its position from 0")
     maps.add_argument("--split", metavar="S", help="train, val or test (default)")
-    maps.add_argument("--layer", type=_positive, metavar="L", help="from 1 (default: the last)")
+    maps.add_argument(
+        "--layer", type=_layer, metavar="L",
+        help="from 1 (default: the last); of a cell also the block's name, such as layer3.1",
+    )  # fmt: skip
     maps.add_argument("--head", type=_head, metavar="mean|N", help="from 1 (default: mean)")
+    maps.add_argument(
+        "--cell", type=_pair, metavar="ROW,COLUMN",
+        help="draw where this cell of the layer's map looks, from 0",
+    )  # fmt: skip
+    maps.add_argument(
+        "--pixel", type=_pair, metavar="Y,X", help="the same for the cell nearest to this pixel"
+    )
+    maps.add_argument(
+        "--least-score", type=_score, metavar="X", help="detections below it are left out (0.5)"
+    )
     maps.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
     maps.add_argument(
         "--phase", metavar="PHASE",
@@ -347,6 +365,27 @@ def _positive(text: str) -> int:
 
 def _head(text: str) -> str:
     return text if text == "mean" else str(_positive(text))
+
+
+def _layer(text: str) -> str:
+    return text if re.search(r"[a-z]", text) else str(_positive(text))
+
+
+def _pair(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d{1,6}),(\d{1,6})", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} must be two whole numbers from 0, such as 4,7")
+    return int(found[1]), int(found[2])
+
+
+def _score(text: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0 to 1")
+    return score
 
 
 def _speed(text: str) -> float:

@@ -38,7 +38,7 @@ def check_file(path: Path) -> None:
 
 def draw_curves(path: Path, curves: Sequence[Curve], metric: str, along: str, title: str) -> None:
     """One line a row, with a band from the least to the most of its seeds. Raises StoreError."""
-    with _figure(path, 7.5, 4.5) as figure:
+    with figure_file(path, 7.5, 4.5) as figure:
         axes = figure.add_subplot()
         handles = [_draw_curve(axes, curve, number) for number, curve in enumerate(curves)]
         names = [curve.row + f" ({curve.seeds} seeds)" * (curve.seeds > 1) for curve in curves]
@@ -94,7 +94,7 @@ def draw_maps(
     """
     columns = min(len(maps), 3)
     rows = math.ceil(len(maps) / columns)
-    with _figure(path, 5.2 * columns, 4.6 * rows + 0.4) as figure:
+    with figure_file(path, 5.2 * columns, 4.6 * rows + 0.4) as figure:
         figure.suptitle(title, fontsize="medium")
         for number, ((name, one), weights_QK) in enumerate(zip(maps.items(), weights, strict=True)):
             axes = figure.add_subplot(rows, columns, number + 1)
@@ -125,7 +125,7 @@ def _are_words(labels: Sequence[str]) -> bool:
 
 
 @contextmanager
-def _figure(path: Path, width: float, height: float) -> Iterator[Any]:
+def figure_file(path: Path, width: float, height: float) -> Iterator[Any]:
     """A figure that is written to `path` when the block ends well."""
     import matplotlib  # type: ignore[import-not-found]
     from matplotlib.backends.backend_agg import (  # type: ignore[import-not-found]
