@@ -111,7 +111,8 @@ def open_cityscapes(
             images[split],
             found[kind],
             leave_out=leave_out,
-            expected=f"{labels_root / split}/{{name}}_gtFine_{kind}.png",
+            folder=labels_root / split,
+            ending=f"_gtFine_{kind}.png",
         )
     unlabelled = {}
     if "test" in images and not with_test:

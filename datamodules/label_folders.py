@@ -95,7 +95,8 @@ def open_label_folders(
                 images,
                 _by_stem(labels_folder),
                 leave_out=leave_out,
-                expected=f"{labels_folder}/{{name}}.png",
+                folder=labels_folder,
+                ending=".png",
             )
     return SegmentationSet(
         format="image and label folders",

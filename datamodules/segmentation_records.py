@@ -116,7 +116,8 @@ def pair(
     labels: Mapping[str, Path],
     *,
     leave_out: bool,
-    expected: str,
+    folder: Path,
+    ending: str,
 ) -> tuple[tuple[LabelledImage, ...], dict[str, int]]:
     """Put images and labels of a split together by name, in the order of the names given.
 
@@ -125,7 +126,8 @@ def pair(
         images: by name.
         labels: by the name of their image.
         leave_out: leave out, and count, what has no partner, rather than refuse it.
-        expected: where a missing label file should be, with ``{name}``.
+        folder: where label files should be, for messages.
+        ending: of their names.
 
     Raises:
         DataError: something has no partner (with how many and the first of them), or all of it.
@@ -135,8 +137,8 @@ def pair(
     if alone and not leave_out:
         raise DataError(
             f"{len(alone):,} of {len(images):,} images of {split} have no labels, the first is "
-            f"{images[alone[0]]} (expected {expected.replace('{name}', alone[0])}); add them, or "
-            "set missing=leave_out."
+            f"{images[alone[0]]} (expected {folder / alone[0]}{ending}); add them, or set "
+            "missing=leave_out."
         )
     if orphans and not leave_out:
         raise DataError(
@@ -149,7 +151,7 @@ def pair(
     if not found:
         raise DataError(
             f"None of the {len(images):,} images of {split} has labels, such as "
-            f"{expected.replace('{name}', next(iter(images)))}; give a folder that has both."
+            f"{folder / next(iter(images))}{ending}; give a folder that has both."
         )
     dropped = {"image without labels": len(alone), "labels without an image": len(orphans)}
     return found, {reason: number for reason, number in dropped.items() if number}

@@ -50,7 +50,7 @@ _CITIES = {"train": ("circleton", "squareham"), "val": ("trianglia",), "test": (
 
 
 def write_segmentation_demo(
-    root: Path, *, seed: int = 0, train: int = 160, val: int = 32, test: int = 64
+    root: Path, *, seed: int = 0, train: int = 128, val: int = 24, test: int = 48
 ) -> Path:
     """Write ``leftImg8bit`` and ``gtFine`` with labelIds in one step.
 
@@ -124,5 +124,5 @@ def _other(shape: str, others: tuple[str, ...]) -> str:
 
 def _png(pixels: np.ndarray) -> bytes:
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, format="PNG")
+    Image.fromarray(pixels).save(stream, format="PNG", compress_level=1)
     return stream.getvalue()
