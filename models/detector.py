@@ -39,37 +39,52 @@ class DetectorSettings(BackboneSettings):
     """Sizes and choices of a ``Detector``; the defaults are the FPN recipe on COCO."""
 
     batch_norm: Literal["frozen", "batch", "sync"] = Field(
-        "frozen",
+        default="frozen",
         description="norms of the backbone; frozen: as in the weights file, so it suits only "
         "training from one",
     )
     trainable_stages: int = Field(
-        3,
+        default=3,
         ge=0,
         le=5,
         description="last stages of the backbone that learn, of stem and conv2 to conv5; from "
         "scratch all do",
     )
     mask_padding: bool = Field(
-        False,
+        default=False,
         description="hide the padding of a batch from attention; the public code attends to it",
     )
-    fpn_channels: int = Field(256, ge=1, description="channels of the feature pyramid")
-    box_head_dim: int = Field(1024, ge=1, description="width of the box head's two layers")
-    min_size: int = Field(800, ge=1, description="shorter side that images are scaled to")
-    max_size: int = Field(1333, ge=1, description="longer side that images are scaled to at most")
+    fpn_channels: int = Field(default=256, ge=1, description="channels of the feature pyramid")
+    box_head_dim: int = Field(default=1024, ge=1, description="width of the box head's two layers")
+    min_size: int = Field(default=800, ge=1, description="shorter side that images are scaled to")
+    max_size: int = Field(
+        default=1333, ge=1, description="longer side that images are scaled to at most"
+    )
     anchor_sizes: tuple[int, ...] = Field(
-        (32, 64, 128, 256, 512), description="side of the anchors of each level, in pixels"
+        default=(32, 64, 128, 256, 512), description="side of the anchors of each level, in pixels"
     )
-    rpn_train_proposals: int = Field(2000, ge=1, description="proposals an image in training")
-    rpn_test_proposals: int = Field(1000, ge=1, description="proposals an image in inference")
-    rpn_samples: int = Field(256, ge=1, description="anchors an image in the loss of proposals")
-    box_samples: int = Field(512, ge=1, description="proposals an image in the loss of boxes")
-    score_threshold: float = Field(0.05, ge=0, lt=1, description="least score of a detection")
+    rpn_train_proposals: int = Field(
+        default=2000, ge=1, description="proposals an image in training"
+    )
+    rpn_test_proposals: int = Field(
+        default=1000, ge=1, description="proposals an image in inference"
+    )
+    rpn_samples: int = Field(
+        default=256, ge=1, description="anchors an image in the loss of proposals"
+    )
+    box_samples: int = Field(
+        default=512, ge=1, description="proposals an image in the loss of boxes"
+    )
+    score_threshold: float = Field(
+        default=0.05, ge=0, lt=1, description="least score of a detection"
+    )
     nms_threshold: float = Field(
-        0.5, ge=0, le=1, description="overlap above which the better detection of a class stays"
+        default=0.5,
+        ge=0,
+        le=1,
+        description="overlap above which the better detection of a class stays",
     )
-    detections_per_image: int = Field(100, ge=1, description="most detections of an image")
+    detections_per_image: int = Field(default=100, ge=1, description="most detections of an image")
 
     @model_validator(mode="after")
     def _anchors_fit(self) -> DetectorSettings:
@@ -84,7 +99,7 @@ class DetectorSettings(BackboneSettings):
 class DetectorConfig(DetectorSettings):
     """``DetectorSettings`` and what the data say."""
 
-    classes: int = Field(80, ge=1, description="classes, without the background")
+    classes: int = Field(default=80, ge=1, description="classes, without the background")
 
 
 class Pyramid(nn.Module):

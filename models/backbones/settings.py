@@ -16,28 +16,33 @@ class BackboneSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     backbone: str = Field(
-        "none",
+        default="none",
         description="attention in the residual blocks, and deformable as their 3x3 convolution",
     )
-    resnet: str = Field("resnet50", description="any ResNet of torchvision")
+    resnet: str = Field(default="resnet50", description="any ResNet of torchvision")
     weights: Path | None = Field(
-        None, description="state dict of the ResNet (.pth or .safetensors); none: from scratch"
+        default=None,
+        description="state dict of the ResNet (.pth or .safetensors); none: from scratch",
     )
-    heads: int = Field(8, ge=1, description="attention heads")
+    heads: int = Field(default=8, ge=1, description="attention heads")
     attended_stages: tuple[int, ...] = Field(
-        (4, 5), min_length=1, description="stages with attention and deformable convolution, 2 to 5"
+        default=(4, 5),
+        min_length=1,
+        description="stages with attention and deformable convolution, 2 to 5",
     )
     # 2 in the authors' public code; the costs the paper prints are those of 1.
-    key_stride: int = Field(1, ge=1, description="attention reads every n-th row and column")
+    key_stride: int = Field(
+        default=1, ge=1, description="attention reads every n-th row and column"
+    )
     query_stride: int = Field(
-        1, ge=1, description="attention is computed at every n-th row and column"
+        default=1, ge=1, description="attention is computed at every n-th row and column"
     )
     gate: Literal["zero", "one", "none"] = Field(
-        "zero",
+        default="zero",
         description="where the gate of attention's residual starts; none: no residual, as in the "
         "paper's formula",
     )
-    attention_dropout: float = Field(0.0, ge=0, lt=1, description="on attention weights")
+    attention_dropout: float = Field(default=0.0, ge=0, lt=1, description="on attention weights")
 
     @field_validator("attended_stages")
     @classmethod
