@@ -42,6 +42,7 @@ def prepare(cell: Cell) -> Prepared:
     with away_from_the_terminal(said.append):
         config: Any = cell.config
         config.check_machine()
+        config.check_training()
         if config.threads:
             torch.set_num_threads(config.threads)
         data: Any = cell.entry.data(config)

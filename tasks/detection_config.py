@@ -79,7 +79,7 @@ class DetectionConfig(TrainingConfig, DetectionDataConfig, DetectorSettings):
             raise ValueError("milestones must be shares of max_steps between 0 and 1 that rise")
         return milestones
 
-    def check_norms(self) -> None:
+    def check_training(self) -> None:
         """Raise ConfigError where norms that don't learn would have nothing to start from."""
         if self.batch_norm == "frozen" and self.weights is None:
             raise ConfigError(

@@ -199,7 +199,6 @@ def _detection_data(config: DetectionConfig) -> DetectionData:
 def _detection(config: DetectionConfig, data: DetectionData) -> DetectionTask:
     from .detection import DetectionTask
 
-    config.check_norms()
     return DetectionTask(config, len(data.classes))
 
 
@@ -298,5 +297,6 @@ TASKS: dict[str, TaskEntry] = {
         measure=_segmentation_cost,
         training_items=segmentation_items,
         unhashed=_IMAGES_UNHASHED,
+        refuses=SegmentationConfig.refusal,
     ),
 }

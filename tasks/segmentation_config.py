@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from ..datamodules.segmentation_config import SegmentationDataConfig
 from ..models.attention import SiteError, SpecError, parse_spec
 from ..models.segmenter import SEGMENTER_SITES, Segmenter, SegmenterConfig, SegmenterSettings
+from .errors import ConfigError
 from .training_config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
     def _canonical(cls, spec: str) -> str:
         return str(parse_spec(spec))
 
+    @field_validator("output_stride", mode="before")
+    @classmethod
+    def _whole_number(cls, stride: Any) -> Any:
+        return int(stride) if isinstance(stride, str) and stride.isdecimal() else stride
+
     @model_validator(mode="after")
     def _fits_the_width(self) -> SegmentationConfig:
         problem = self._problem()
@@ -126,6 +132,15 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
             except (SpecError, SiteError) as error:
                 _PROBLEMS[key] = error
         return _PROBLEMS[key]
+
+    def check_training(self) -> None:
+        """Raise ConfigError where norms that don't learn would have nothing to start from."""
+        if self.batch_norm == "frozen" and self.weights is None:
+            raise ConfigError(
+                "batch_norm=frozen keeps what trained weights have learnt, and there are none: set "
+                f"weights to a file of {self.resnet} trained on ImageNet, or batch_norm=batch to "
+                "learn from scratch"
+            )
 
     def segmenter(self, classes: int) -> SegmenterConfig:
         """The part of the settings that the model needs."""

@@ -35,6 +35,9 @@ class TrainingConfig(BaseModel):
             )
         return self
 
+    def check_training(self) -> None:
+        """Raise ConfigError if training has nothing sensible to begin with."""
+
     def check_machine(self) -> None:
         """Raise ConfigError if this machine lacks what the settings ask for."""
         found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
