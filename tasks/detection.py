@@ -102,7 +102,7 @@ class DetectionTask(TaskModule):
         if (offset := mean_offset(self.model)) is not None:
             self.log("train/offset", offset, batch_size=len(batch))
         if not torch.isfinite(loss):
-            parts = ", ".join(f"{name} {float(value):.3g}" for name, value in losses.items())
+            parts = ", ".join(f"{name} {value.item():.3g}" for name, value in losses.items())
             raise Diverged(
                 f"the loss was {float(loss.detach())} ({parts}) after {self.global_step} updates: "
                 f"lower learning_rate ({self.config.learning_rate:.2g}), raise warmup_steps "
@@ -128,16 +128,18 @@ class DetectionTask(TaskModule):
     def detect(self, batches: Iterable[DetectionBatch], data: DetectionData) -> list[dict]:
         """What the model finds, in COCO's result format, image by image and best first.
 
-        Boxes are x, y, width and height in pixels of the stored image.
+        Boxes are x, y, width and height in pixels of the stored image. Images go through the model
+        one by one: beside larger ones they would be padded, which attention and convolutions see.
         """
         self.eval()
         entries: list[dict] = []
         for batch in batches:
-            found = self.model(_as_floats(batch.to(self.device).images), None)
-            for image, detections in zip(batch.image_ids, found, strict=True):
-                if not detections["scores"].isfinite().all():
+            images = _as_floats(batch.to(self.device).images)
+            for image, pixels_3HW in zip(batch.image_ids, images, strict=True):
+                (found,) = self.model([pixels_3HW], None)
+                if not found["scores"].isfinite().all():
                     raise Diverged("the trained model gives scores that aren't finite")
-                entries += _entries(image, detections, data.category_ids)
+                entries += _entries(image, found, data.category_ids)
         return entries
 
     def predictions(self, data: DetectionData, split: str) -> Evaluation:
