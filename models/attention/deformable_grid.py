@@ -8,8 +8,8 @@ equation 1::
     x(s) = sum_k max(0, 1 - |s_y - k_y|) max(0, 1 - |s_x - k_x|) x_k
 
 with offsets d (and v2's modulation a; 1 in v1) from a convolution of the same taps. What lies
-outside of the map counts as 0. Sampling is torchvision's operator; ``deform_conv2d`` documents
-the layout of the offsets.
+outside of the map counts as 0. Sampling is torchvision's operator ``deform_conv2d``, which says
+how offsets are laid out; on CPUs, where it is slow, ``sampling.py`` computes the same.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from .geometry import Geometry
 from .grid import Grid2D
 from .masks import AttentionMask
 from .registry import register_attention
+from .sampling import gathered_convolution
 from .traits import Traits
 
 NO_ORDER = "it is a convolution of a feature map, where no cell comes before another"
@@ -129,17 +130,26 @@ class DeformableConv2d(nn.Module):
         """``forward`` with given offsets and modulations, laid out as ``offsets`` has them."""
         # Half precision can't count far: at 300 a step of bfloat16 is 2.
         kind = torch.promote_types(x_BCHW.dtype, torch.float32)
+        bias = None if self.bias is None else self.bias.to(kind)
+        modulation = None if modulation is None else modulation.to(kind)
+        tensors = (x_BCHW.to(kind), offset.to(kind), self.weight.to(kind), bias)
         with _without_autocast(x_BCHW):
-            y_BCHW = deform_conv2d(
-                x_BCHW.to(kind),
-                offset.to(kind),
-                self.weight.to(kind),
-                None if self.bias is None else self.bias.to(kind),
-                stride=(self.stride, self.stride),
-                padding=(self.padding, self.padding),
-                dilation=(self.dilation, self.dilation),
-                mask=None if modulation is None else modulation.to(kind),
-            )
+            if x_BCHW.is_cpu:
+                y_BCHW = gathered_convolution(
+                    *tensors,
+                    modulation,
+                    stride=self.stride,
+                    padding=self.padding,
+                    dilation=self.dilation,
+                )
+            else:
+                y_BCHW = deform_conv2d(
+                    *tensors,
+                    stride=(self.stride, self.stride),
+                    padding=(self.padding, self.padding),
+                    dilation=(self.dilation, self.dilation),
+                    mask=modulation,
+                )
         return y_BCHW.to(x_BCHW.dtype)
 
     def extra_repr(self) -> str:

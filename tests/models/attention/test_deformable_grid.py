@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torchvision.ops import deform_conv2d as torchvision_deform_conv2d
 
 from attnbench.models.attention import (
     AttentionMask,
@@ -94,6 +95,39 @@ def test_gradients_of_given_offsets_and_modulations() -> None:
     )
 
 
+@pytest.mark.parametrize("amount", [0.0, 0.3, 6.0])
+@pytest.mark.parametrize("modulated", [False, True])
+@pytest.mark.parametrize(("stride", "dilation", "groups"), [(1, 1, 1), (2, 1, 2), (1, 3, 4)])
+def test_gathering_is_torchvisions_operator(
+    stride: int, dilation: int, groups: int, modulated: bool, amount: float
+) -> None:
+    """Also at whole places, where slopes to the left and to the right differ."""
+    module = DeformableConv2d(
+        4, 3, bias=True, stride=stride, dilation=dilation, groups=groups, modulated=modulated
+    ).double()
+    x = torch.randn(2, 4, 6, 9, dtype=torch.float64, requires_grad=True)
+    offset, mask = module.offsets(x)
+    offset = (amount * torch.randn_like(offset)).requires_grad_()
+    inputs = {"x": x, "offset": offset}
+    if mask is not None:
+        mask = inputs["mask"] = torch.rand_like(mask).requires_grad_()
+    assert_same(
+        module,
+        inputs,
+        lambda: module.convolve(x, offset, mask),
+        lambda: torchvision_deform_conv2d(
+            x,
+            offset,
+            module.weight,
+            module.bias,
+            stride=(stride, stride),
+            padding=(dilation, dilation),
+            dilation=(dilation, dilation),
+            mask=mask,
+        ),
+    )
+
+
 @pytest.mark.parametrize("modulated", [False, True])
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 4)])
 def test_training_begins_from_an_ordinary_convolution(
@@ -134,6 +168,12 @@ def test_maps_of_one_row_or_column(size: tuple[int, int]) -> None:
     x = torch.randn(1, 4, *size, dtype=torch.float64)
     offset, mask = module.offsets(x)
     torch.testing.assert_close(module(x), looped(module, x, offset, mask))
+
+
+def test_a_diverged_offset_is_not_a_crash() -> None:
+    module = DeformableConv2d(4, 3)
+    offset = torch.full((1, 18, 4, 5), float("nan"))
+    assert module.convolve(torch.randn(1, 4, 4, 5), offset, None).isnan().all()
 
 
 def test_half_precision_samples_in_full_precision() -> None:
