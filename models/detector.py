@@ -12,18 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torchvision.models.detection import FasterRCNN
-from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
-from torchvision.models.detection.rpn import AnchorGenerator, RPNHead
-from torchvision.models.detection.transform import GeneralizedRCNNTransform, resize_boxes
+from torchvision.models.detection.faster_rcnn import TwoMLPHead
+from torchvision.models.detection.rpn import AnchorGenerator
 from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign, clip_boxes_to_image
 from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 
 from .attention import Grid2D, Site
 from .backbones import AttendedResNet, BackboneSettings
+from .layers.detection import BoxPredictor, ProposalHead, Resize
 
 DETECTOR_SITES: dict[str, Site] = {
     "backbone": Site("backbone", geometry=frozenset({Grid2D.name}), axes=2)
@@ -31,8 +30,6 @@ DETECTOR_SITES: dict[str, Site] = {
 
 LEVELS = 5
 """Levels of the pyramid: c2 to c5, and a last one pooled from c5's."""
-
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class DetectorSettings(BackboneSettings):
@@ -121,69 +118,6 @@ class Pyramid(nn.Module):
         return self.fpn(OrderedDict((str(i), x) for i, x in enumerate(maps.values())))
 
 
-class Resize(GeneralizedRCNNTransform):
-    """torchvision's normalisation, scaling and padding, for images as thin as one pixel too.
-
-    Args:
-        shorter: side in pixels that the shorter side is scaled to.
-        longer: most pixels of the longer side.
-    """
-
-    mean_311: Tensor
-    std_311: Tensor
-
-    def __init__(self, shorter: int, longer: int) -> None:
-        super().__init__(shorter, longer, list(IMAGENET_MEAN), list(IMAGENET_STD))
-        self.shorter = shorter
-        self.longer = longer
-        # On the device already, so that no image waits for a copy.
-        for name, values in (("mean_311", IMAGENET_MEAN), ("std_311", IMAGENET_STD)):
-            self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
-
-    def normalize(self, image: Tensor) -> Tensor:
-        """ImageNet's mean and deviation taken out of (3, H, W), floating point, 0 to 1."""
-        if not image.is_floating_point():
-            raise TypeError(f"images are floating point, 0 to 1, not {image.dtype}")
-        return (image - self.mean_311.to(image.dtype)) / self.std_311.to(image.dtype)
-
-    def resize(
-        self, image: Tensor, target: dict[str, Tensor] | None = None
-    ) -> tuple[Tensor, dict[str, Tensor] | None]:
-        """Scale the shorter side as wanted, or less where the longer would be too long."""
-        height, width = image.shape[-2:]
-        shorter, longer = sorted((height, width))
-        scale = min(self.shorter / shorter, self.longer / longer)
-        # torchvision rounds down too, to nothing where an image is thin and long.
-        size = (max(int(height * scale), 1), max(int(width * scale), 1))
-        if size != (height, width):
-            image = F.interpolate(image[None], size, mode="bilinear", align_corners=False)[0]
-        if target is not None:
-            boxes = resize_boxes(target["boxes"], [height, width], list(size))
-            target = {**target, "boxes": boxes}
-        return image, target
-
-
-class _ProposalHead(RPNHead):
-    """torchvision's, with results in full precision: half of it can't tell pixels apart.
-
-    torchvision computes boxes in the type of what the heads say; a step of bfloat16 is 2 at 300.
-    """
-
-    def forward(self, x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """Objectness and box offsets of each level."""
-        logits, offsets = super().forward(x)
-        return [one.float() for one in logits], [one.float() for one in offsets]
-
-
-class _BoxPredictor(FastRCNNPredictor):
-    """torchvision's, with results in full precision, as ``_ProposalHead``."""
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Class scores and box offsets of each proposal."""
-        scores, offsets = super().forward(x)
-        return scores.float(), offsets.float()
-
-
 class Detector(FasterRCNN):
     """Boxes from images; built from a ``DetectorConfig``.
 
@@ -218,7 +152,7 @@ class Detector(FasterRCNN):
         super().__init__(
             Pyramid(body, config.fpn_channels),
             rpn_anchor_generator=anchors,
-            rpn_head=_ProposalHead(config.fpn_channels, anchors.num_anchors_per_location()[0]),
+            rpn_head=ProposalHead(config.fpn_channels, anchors.num_anchors_per_location()[0]),
             rpn_pre_nms_top_n_train=config.rpn_train_proposals,
             rpn_post_nms_top_n_train=config.rpn_train_proposals,
             rpn_pre_nms_top_n_test=config.rpn_test_proposals,
@@ -226,7 +160,7 @@ class Detector(FasterRCNN):
             rpn_batch_size_per_image=config.rpn_samples,
             box_roi_pool=pool,
             box_head=head,
-            box_predictor=_BoxPredictor(config.box_head_dim, config.classes + 1),
+            box_predictor=BoxPredictor(config.box_head_dim, config.classes + 1),
             box_score_thresh=config.score_threshold,
             box_nms_thresh=config.nms_threshold,
             box_detections_per_img=config.detections_per_image,

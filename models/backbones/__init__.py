@@ -1,6 +1,7 @@
 """Backbones: networks that turn images into feature maps."""
 
-from .resnet import NORMS, RESNETS, AttendedBlock, AttendedResNet, Norm
+from .block import AttendedBlock
+from .resnet import NORMS, RESNETS, AttendedResNet, Norm
 from .settings import BackboneSettings
 from .weights import WeightsError
 
