@@ -242,9 +242,9 @@ def test_wrong_settings_are_named(root: Path, settings: dict[str, Any], words: s
 
 
 def test_frozen_norms_need_weights(root: Path) -> None:
-    data = DetectionData(config_of(root, batch_norm="frozen"))
+    config = config_of(root, batch_norm="frozen")
     with pytest.raises(ConfigError, match="set weights to a file of resnet18"):
-        task_of(data)
+        config.check_training()
 
 
 def test_a_bad_file_of_weights_is_named(root: Path, tmp_path: Path) -> None:
