@@ -243,9 +243,10 @@ def view_of(
     stride = 1 if place.attention is None else place.attention.query_stride
     if any(number % stride for number in cell):
         cell = (cell[0] // stride * stride, cell[1] // stride * stride)
+        every = "second" if stride == 2 else f"{stride}th"
         notes.append(
-            f"with query_stride={stride} attention is computed at every {stride}th cell only: "
-            f"drawn is {cell[0]},{cell[1]}"
+            f"with query_stride={stride} attention is computed at every {every} row and column "
+            f"only: drawn is the cell {cell[0]},{cell[1]}"
         )
     parts: list[Weights | Samples] = []
     for module, call in calls.items():
