@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import math
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -119,7 +118,7 @@ def worker(side: str, bits: str, size: Size) -> Callable[[], object]:
 def paired(attention: TermsAttention, theirs: nn.Module) -> dict[str, tuple[Tensor, Tensor]]:
     """Our parameters and what they are in terms of mmcv's, by our names.
 
-    mmcv takes query minus key, so the sines have the other sign, and divides by sqrt(2).
+    mmcv takes query minus key, so its sines have the other sign.
     """
     named = dict(theirs.named_parameters())
     shape = (attention.heads, attention.head_dim)
@@ -137,7 +136,7 @@ def paired(attention: TermsAttention, theirs: nn.Module) -> dict[str, tuple[Tens
         both = [named[f"appr_geom_fc_{axis}.weight"] for axis in "xy"]
         sign = torch.ones(both[0].shape[1], device=both[0].device)
         sign[: len(sign) // 2] = -1
-        values["relative_proj.weight"] = torch.cat([one * sign for one in both], 1) / math.sqrt(2)
+        values["relative_proj.weight"] = torch.cat([one * sign for one in both], 1)
     mine = dict(attention.named_parameters())
     if mine.keys() != values.keys():
         raise RuntimeError(f"parameters differ: {sorted(mine.keys() ^ values.keys())}")
