@@ -34,7 +34,7 @@ SIZES = ((128, 96), (128, 96), (128, 112), (96, 128))
 """Widths and heights of the pictures, one after the other."""
 
 _LAMP, _MARGIN = 12, 2
-_THINGS, _SIDES = (1, 4), (44, 88)
+_THINGS, _SIDES = (1, 3), (72, 112)
 _CYCLE, _BARE, _CROWD = 40, 1, 2  # of 40 images the second has no box and the third a crowd
 
 
@@ -170,7 +170,7 @@ def _crowd(random: Random) -> Scene:
     left, top, colour = random.randint(30, 50), random.randint(40, 90), random.choice(COLOURS)
     corners = [(left + 36 * column, top + 36 * row) for row in range(3) for column in range(4)]
     small = [Thing("triangle", colour, False, (x, y, x + 30, y + 30)) for x, y in corners]
-    side, y = random.randint(*_SIDES), random.randint(40, 90)
+    side, y = random.randint(60, 90), random.randint(40, 90)
     shape, x = random.choice(SHAPES), left + 160
     return Scene((*small, Thing(shape, "white", True, (x, y, x + side, y + side))))
 
