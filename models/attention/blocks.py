@@ -43,6 +43,34 @@ def attend_in_blocks(
     return context
 
 
+class Dropped:
+    """Which weights dropout keeps: the same every time they are drawn in the same order.
+
+    Args:
+        dropout: probability of dropping a weight, taken to the nearest 1/65536. The masks follow
+            torch's default generator.
+    """
+
+    def __init__(self, dropout: float) -> None:
+        drop = round(dropout * LEVELS)
+        self.scale = LEVELS / (LEVELS - drop) if drop < LEVELS else 0.0
+        self.lowest_kept = drop - LEVELS // 2
+        self.seed = int(torch.randint(2**62, ())) if drop else None
+
+    def start(self) -> torch.Generator | None:
+        """What ``kept`` draws from, at its start; None if nothing is dropped."""
+        return None if self.seed is None else torch.Generator().manual_seed(self.seed)
+
+    def kept(self, weights: Tensor, generator: torch.Generator | None) -> Tensor | None:
+        """Which of the next weights are kept, bool; None if all are."""
+        if generator is None:
+            return None
+        number = weights.numel()
+        drawn = torch.empty(-(-number // 4), dtype=torch.int64)
+        drawn.random_(-(2**63), None, generator=generator)  # pyright: ignore[reportArgumentType]
+        return (drawn.view(torch.int16)[:number] >= self.lowest_kept).view_as(weights)
+
+
 class _Blocks(torch.autograd.Function):
     """Forward and backward pass of ``attend_in_blocks``."""
 
@@ -58,7 +86,7 @@ class _Blocks(torch.autograd.Function):
             if keep_QK is not None:
                 weights_QK.mul_(keep_QK)
             torch.bmm(_flat(value, rows).mT, weights_QK.mT, out=_flat(context_EQ, rows))
-        context = context_EQ.mul_(work.scale).mT
+        context = context_EQ.mul_(work.dropped.scale).mT
         ctx.work = work
         ctx.save_for_backward(query, key, value, context)
         return context
@@ -71,7 +99,7 @@ class _Blocks(torch.autograd.Function):
         work: _Work = ctx.work
         grad_context = grad_context.contiguous()
         inner_Q1 = (grad_context * context).sum(-1, keepdim=True)  # sum of weight x its gradient
-        grad_scaled = grad_context * work.scale
+        grad_scaled = grad_context * work.dropped.scale
         grad_query, grad_key, grad_value = (
             one.new_empty(*one.shape[:2], one.shape[3], one.shape[2]) for one in (query, key, value)
         )
@@ -106,10 +134,7 @@ class _Work:
         self.items, self.heads, self.queries, _ = query.shape
         self.keys = key.shape[2]
         self.added = added
-        drop = round(dropout * LEVELS)
-        self.scale = LEVELS / (LEVELS - drop) if drop < LEVELS else 0.0
-        self.lowest_kept = drop - LEVELS // 2
-        self.seed = int(torch.randint(2**62, ())) if drop else None
+        self.dropped = Dropped(dropout)
 
     def rows(self) -> Iterator[slice]:
         """The rows of each block."""
@@ -121,23 +146,13 @@ class _Work:
 
     def blocks(self, query: Tensor, key: Tensor) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
         """Rows, weights (R, Q, K) and which of them dropout keeps; the same every time."""
-        generator = None
-        if self.seed is not None:
-            generator = torch.Generator().manual_seed(self.seed)
+        generator = self.dropped.start()
         for rows in self.rows():
             scores_QK = _flat(query, rows) @ _flat(key, rows).mT
             if self.added is not None:
                 self.unflat(scores_QK, rows).add_(self.part(self.added, rows))
             weights_QK = scores_QK.softmax(-1)
-            yield rows, weights_QK, self._kept(weights_QK, generator)
-
-    def _kept(self, weights: Tensor, generator: torch.Generator | None) -> Tensor | None:
-        if generator is None:
-            return None
-        number = weights.numel()
-        drawn = torch.empty(-(-number // 4), dtype=torch.int64)
-        drawn.random_(-(2**63), None, generator=generator)  # pyright: ignore[reportArgumentType]
-        return (drawn.view(torch.int16)[:number] >= self.lowest_kept).view_as(weights)
+            yield rows, weights_QK, self.dropped.kept(weights_QK, generator)
 
     def unflat(self, block: Tensor, rows: slice) -> Tensor:
         """(R, Q, K) to (items, heads, Q, K)."""

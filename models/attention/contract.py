@@ -56,13 +56,14 @@ class AttentionOutput(NamedTuple):
 class Attention(nn.Module, abc.ABC):
     """Base class of all variants; subclasses register with ``register_attention``."""
 
-    def __init__(self, dim: int, heads: int) -> None:
+    def __init__(self, dim: int, heads: int, width: int = 0) -> None:
         super().__init__()
-        if dim < 1 or heads < 1 or dim % heads:
-            raise ValueError(f"{heads} heads don't divide the width {dim}; choose a divisor")
+        width = width or dim  # of all heads together
+        if dim < 1 or heads < 1 or width < 1 or width % heads:
+            raise ValueError(f"{heads} heads don't divide the width {width}; choose a divisor")
         self.dim = dim
         self.heads = heads
-        self.head_dim = dim // heads
+        self.head_dim = width // heads
 
     @classmethod
     @abc.abstractmethod

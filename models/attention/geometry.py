@@ -26,6 +26,11 @@ class Geometry:
     query_step: int = 1
 
     @property
+    def layout(self) -> tuple[int, ...]:
+        """Numbers that tell apart geometries under which masks differ."""
+        return self.queries, self.keys, self.query_start, self.query_step
+
+    @property
     def offsets(self) -> tuple[int, int]:
         """Smallest and largest relative position ``key index - query index``, in elements."""
         last_query = self.query_start + self.query_step * (self.queries - 1)

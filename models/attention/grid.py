@@ -33,14 +33,16 @@ class GridAxis:
         self.high = key_stride * (self.keys - 1)
         self._made: dict[tuple[object, ...], Tensor] = {}
 
-    def reached(self, reach: int) -> tuple[int, int]:
-        """Smallest and largest relative position up to ``reach`` cells away (0: all there are)."""
-        if not reach:
+    def reached(self, reach: int | None) -> tuple[int, int]:
+        """Smallest and largest relative position up to ``reach`` cells away (None: all)."""
+        if reach is None:
             return self.low, self.high
         far = reach // self.step * self.step
         return max(self.low, -far), min(self.high, far)
 
-    def encoding(self, reach: int, dim: int, base: float, magnitude: float, like: Tensor) -> Tensor:
+    def encoding(
+        self, reach: int | None, dim: int, base: float, magnitude: float, like: Tensor
+    ) -> Tensor:
         """Sinusoidal encodings (P, dim) of the relative positions ``reached``, made once.
 
         Args:
@@ -56,6 +58,12 @@ class GridAxis:
             self._made[key] = sinusoid(low, high, dim, base, like, self.step, magnitude)
         return self._made[key]
 
+    def span(self, query: int, reach: int) -> tuple[int, int]:
+        """First key within ``reach`` cells of a query, and the first after the last of them."""
+        cell = query * self.query_stride
+        first = max(0, -((reach - cell) // self.key_stride))
+        return first, min(self.keys, (cell + reach) // self.key_stride + 1)
+
     def offsets(self, device: torch.device) -> Tensor:
         """Key minus query in cells, (Q, K), long."""
         key = ("offsets", device)
@@ -64,8 +72,8 @@ class GridAxis:
             self._made[key] = self.key_stride * torch.arange(self.keys, device=device) - query_Q1
         return self._made[key]
 
-    def place(self, reach: int, device: torch.device) -> Tensor:
-        """Row of ``encoding`` for each query and key, (Q, K), long; the nearest beyond ``reach``."""
+    def place(self, reach: int | None, device: torch.device) -> Tensor:
+        """Row of ``encoding`` for each query and key, (Q, K), long; the nearest if beyond."""
         key = ("place", reach, device)
         if key not in self._made:
             low, high = self.reached(reach)
@@ -115,6 +123,11 @@ class Grid2D(Geometry):
         self._boxes: dict[torch.device, Boxes] = {}
 
     @property
+    def layout(self) -> tuple[int, ...]:
+        """As in ``Geometry.layout``."""
+        return self.height, self.width, self.key_stride, self.query_stride
+
+    @property
     def query_height(self) -> int:
         """Number of rows of queries."""
         return self.rows.queries
@@ -133,6 +146,16 @@ class Grid2D(Geometry):
     def key_width(self) -> int:
         """Number of columns of keys."""
         return self.columns.keys
+
+    def reads_any(self, reach: int, valid_BK: Tensor | None, device: torch.device) -> Tensor:
+        """Whether each query has a real key within ``reach`` cells, (B or 1, 1, Q, 1)."""
+        rows_QK = (~self.rows.outside(reach, device)).float()
+        columns_QK = (~self.columns.outside(reach, device)).float()
+        if valid_BK is None:
+            valid_BYX = rows_QK.new_ones(1, self.key_height, self.key_width)
+        else:
+            valid_BYX = valid_BK.unflatten(1, (self.key_height, self.key_width)).float()
+        return (rows_QK @ valid_BYX @ columns_QK.mT > 0.5).flatten(1)[:, None, :, None]
 
     def boxes(self, device: torch.device | str = "cpu") -> Boxes:
         """Equal cells of side 1 as boxes, (1, H W, 4), shared by all items of a batch."""

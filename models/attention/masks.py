@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .geometry import Geometry
+from .grid import Grid2D
 
 
 class AttentionMask:
@@ -42,7 +43,11 @@ class AttentionMask:
         return self._queries_BQ
 
     def allowed(
-        self, where: Geometry, window: tuple[int, int] | None, device: torch.device
+        self,
+        where: Geometry,
+        window: tuple[int, int] | None,
+        device: torch.device,
+        reach: int | None = None,
     ) -> Allowed:
         """The mask of one call, remembered for the layers that follow.
 
@@ -50,10 +55,14 @@ class AttentionMask:
             where: positions of queries and keys.
             window: smallest and largest offset ``key - query`` that may be read, or None.
             device: where to make it.
+            reach: on a feature map, cells to each side on either axis that may be read; None: all.
         """
-        key = (where.queries, where.keys, where.query_start, where.query_step, window, device)
+        key = (where.name, *where.layout, window, reach, device)
         if key not in self._allowed:
-            self._allowed[key] = Allowed.make(self, where, window, device)
+            made = Allowed.make(self, where, window, device)
+            if reach is not None and isinstance(where, Grid2D):
+                made.restrict(where.reads_any(reach, self.keys_BK, device))
+            self._allowed[key] = made
         return self._allowed[key]
 
 
@@ -72,6 +81,16 @@ class Allowed:
                 self.any_BHQ1 = some
                 # Softmax over nothing is undefined: such a row reads all keys and is zeroed after.
                 self.mask = mask | ~some
+
+    @property
+    def of_keys_only(self) -> bool:
+        """Whether all queries of an item may read the same keys."""
+        return self.mask is None or self.mask.shape[2] == 1
+
+    def restrict(self, some_BHQ1: Tensor) -> None:
+        """Only the queries that are True here may read a key; the scores hide the others'."""
+        if some_BHQ1.is_meta or not bool(some_BHQ1.all()):
+            self.any_BHQ1 = some_BHQ1
 
     @classmethod
     def make(

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from .contract import Attention, AttentionOutput, AttentionState, SiteError
 from .geometry import Geometry, Sequence1D
 from .kernels import AxisScores, Energy, attend
-from .masks import AttentionMask
+from .masks import Allowed, AttentionMask
 from .registry import register_attention
 from .traits import Traits
 
@@ -129,21 +129,33 @@ class TermsAttention(Attention):
         base: float = 10000.0,
     ) -> None:
         super().__init__(dim, heads)
-        self.terms = _bits(terms)
-        content, relative, key_only, position_only = self.terms
+        TermsAttention.traits(terms=terms, range=range, base=base)
+        self.dropout = dropout
+        self.range = range
+        self.base = base
+        self.scale = 1 / math.sqrt(self.head_dim) if scale else 1.0
+        self.make(terms, position_dim=dim, bias=bias)
+
+    def make(self, terms: str, *, position_dim: int, bias: bool) -> None:
+        """Make the weights that the formula has for the terms, and no others.
+
+        Args:
+            terms: four bits, E1 to E4.
+            position_dim: width of the encoding R.
+            bias: biases on query, key and value projections.
+        """
+        self.terms = bits_of(terms)
         if not any(self.terms):
             raise ValueError("terms(0000) is no attention: write none")
-        TermsAttention.traits(terms=terms, range=range, base=base)
-        self.range = range
-        self.scale = 1 / math.sqrt(self.head_dim) if scale else 1.0
-        self.base = base
-        self.dropout = dropout
-        self.query_proj = nn.Linear(dim, dim, bias) if content or relative else None
-        self.key_proj = nn.Linear(dim, dim, bias) if content or key_only else None
-        self.relative_proj = nn.Linear(dim, dim, False) if relative or position_only else None
-        self.value_proj = nn.Linear(dim, dim, bias)
-        self.out_proj = nn.Linear(dim, dim)
-        shape = (heads, self.head_dim)
+        content, relative, key_only, position_only = self.terms
+        dim, width = self.dim, self.heads * self.head_dim
+        positions = relative or position_only
+        self.query_proj = nn.Linear(dim, width, bias) if content or relative else None
+        self.key_proj = nn.Linear(dim, width, bias) if content or key_only else None
+        self.relative_proj = nn.Linear(position_dim, width, False) if positions else None
+        self.value_proj = nn.Linear(dim, width, bias)
+        self.out_proj = nn.Linear(width, dim)
+        shape = (self.heads, self.head_dim)
         self.content_bias_HE = nn.Parameter(torch.empty(shape)) if key_only else None
         self.relative_bias_HE = nn.Parameter(torch.empty(shape)) if position_only else None
         self.reset_parameters()
@@ -151,7 +163,7 @@ class TermsAttention(Attention):
     @classmethod
     def traits(cls, **options: Any) -> Traits:
         """As in ``Attention.traits``."""
-        bits = _bits(options.get("terms", "1000"))
+        bits = bits_of(options.get("terms", "1000"))
         reach, base = options.get("range", 0), options.get("base", 1.0)
         if reach < 0 or (reach and reach % 2 == 0):
             raise ValueError(f"range is an odd number of keys, or 0 for all, not {reach}")
@@ -203,10 +215,8 @@ class TermsAttention(Attention):
             keys_BHKE, values_BHKE = held.keys_BHKE, held.values_BHKE
             assert values_BHKE is not None
         keys = values_BHKE.shape[2]
-        where = geometry
-        if where is None:
-            where = Sequence1D(queries, keys, query_start=start)
-        elif (where.queries, where.keys) != (queries, keys):
+        where = self.standing(queries, keys, start) if geometry is None else geometry
+        if (where.queries, where.keys) != (queries, keys):
             raise ValueError(
                 f"the geometry is for {where.queries} queries and {where.keys} keys, but the "
                 f"call has {queries} and {keys}: make it from the tensors of this batch"
@@ -218,7 +228,7 @@ class TermsAttention(Attention):
         context_BHQE, weights = attend(
             energy,
             values_BHKE,
-            mask.allowed(where, window, query_BQD.device),
+            self.allowed(mask, where, window, query_BQD.device),
             queries=queries,
             dropout=self.dropout if self.training else 0.0,
             need_weights=need_weights,
@@ -234,6 +244,20 @@ class TermsAttention(Attention):
             return KeyValueState(None, None, grows=True)
         keys, values = self.keys_and_values(memory_BKD, None if mask is None else mask.keys_BK)
         return KeyValueState(keys, values, grows=False)
+
+    def standing(self, queries: int, keys: int, start: int) -> Geometry:
+        """Where queries and keys stand if the caller doesn't say."""
+        return Sequence1D(queries, keys, query_start=start)
+
+    def allowed(
+        self,
+        mask: AttentionMask,
+        where: Geometry,
+        window: tuple[int, int] | None,
+        device: torch.device,
+    ) -> Allowed:
+        """Which keys each query may read."""
+        return mask.allowed(where, window, device)
 
     def window(self, causal: bool) -> tuple[int, int] | None:
         """Offsets ``key - query`` in reach; None if all are."""
@@ -295,8 +319,18 @@ class TermsAttention(Attention):
             if v_H1E is not None:
                 asking = v_H1E[None] if asking is None else asking + v_H1E
             assert asking is not None
-            parts["axes"] = (AxisScores(self.relative_scores(asking, where, window, held)),)
+            parts |= self.relative_parts(asking, where, window, held)
         return Energy(**parts)
+
+    def relative_parts(
+        self,
+        asking_BHQE: Tensor,
+        where: Geometry,
+        window: tuple[int, int] | None,
+        held: KeyValueState | None,
+    ) -> dict[str, Any]:
+        """The parts of the energy that relative positions give, by their names in ``Energy``."""
+        return {"axes": (AxisScores(self.relative_scores(asking_BHQE, where, window, held)),)}
 
     def relative_scores(
         self,
@@ -357,7 +391,8 @@ def _joined(held_BHKE: Tensor, chosen_N: Tensor | None, new_NHKE: Tensor) -> Ten
     return joined_NHKE
 
 
-def _bits(text: str) -> tuple[bool, bool, bool, bool]:
+def bits_of(text: str) -> tuple[bool, bool, bool, bool]:
+    """Which of E1 to E4 a text such as ``0110`` asks for; ValueError if it isn't four bits."""
     if len(text) != 4 or set(text) - {"0", "1"}:
         raise ValueError(f"terms are four bits for E1 to E4, e.g. terms(0110), not {text!r}")
     content, relative, key_only, position_only = (bit == "1" for bit in text)
