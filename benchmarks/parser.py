@@ -218,7 +218,10 @@ def _predict(add: Add) -> None:
         "[--threads N] [key=value ...]"
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="the run's folder, or its record")
-    parser.add_argument("--split", default="test", help="train, val or test (default)")
+    parser.add_argument(
+        "--split", default="test",
+        help="train, val, test (default), or another that the data set has",
+    )  # fmt: skip
     parser.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
     parser.add_argument(
         "--phase", metavar="PHASE",

@@ -130,6 +130,14 @@ def test_windows_see_what_the_whole_image_shows(
     assert f"sliding {window[0]}x{window[1]}|overlap:0.333" in signature
 
 
+@pytest.mark.parametrize(("height", "width"), [(1, 33), (40, 1), (1, 1)])
+def test_images_of_a_pixels_height_or_width_are_seen(
+    trained: tuple[SegmentationTask, SegmentationData, dict[str, Any]], height: int, width: int
+) -> None:
+    found = trained[0].eval().logits(torch.randn(1, 3, height, width))
+    assert found.shape == (1, 19, height, width) and found.isfinite().all()
+
+
 def test_overlapping_windows_are_averaged_and_padding_is_cut_off() -> None:
     seen: list[torch.Tensor] = []
 
@@ -185,7 +193,8 @@ def test_hard_pixels_are_those_with_a_low_probability_and_at_least_so_many() -> 
 
 
 def test_the_losses_are_weighted_and_logged_apart(root: Path) -> None:
-    data = data_of(root, auxiliary=True, auxiliary_weight=0.25, max_steps=1, ohem=True)
+    options = {"auxiliary_weight": 0.25, "ohem": True, "batch_norm": "sync"}  # of one process
+    data = data_of(root, auxiliary=True, max_steps=1, **options)
     logged = fit(task_of(data), data)
     total = logged["train/main"] + 0.25 * logged["train/auxiliary"]
     assert logged["train/loss"] == pytest.approx(total)
