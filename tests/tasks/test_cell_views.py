@@ -59,7 +59,9 @@ def test_weights_of_a_query_are_those_that_the_module_would_give(spec: str) -> N
 def test_a_cell_stands_where_its_map_centres_it() -> None:
     """With equal positive weights a cell's gradient is symmetrical around its pixel."""
     body = AttendedResNet("resnet18").eval()
-    body.maxpool = nn.AvgPool2d(3, 2, 1)  # of equal numbers the largest is the first one
+    body.add_module(
+        "maxpool", nn.AvgPool2d(3, 2, 1)
+    )  # of equal numbers the largest is the first one
     for module in body.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.constant_(module.weight, 1e-3)
