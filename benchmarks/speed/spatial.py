@@ -230,7 +230,7 @@ def row(
     what: str, unit: str, pair: tuple[Sequence[float], Sequence[float]], share: float
 ) -> Comparison:
     """A comparison that wants at most ``share`` of the other side's."""
-    found = Comparison(what, unit, *pair, target=1 / share)
+    found = Comparison(what, unit, *pair, target=round(1 / share, 2))
     return replace(found, note=f"{1 / found.ratio:.2f} of theirs, at most {share:g} wanted")
 
 
