@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from .caption_files import member, refuse_html
-from .caption_records import pixel_size
+from .caption_records import MAX_SIDE, pixel_size
 from .detection_records import SAME_ID, STRAY, DetectionImage, RawBox, make_image, safe_name
 from .errors import DataError
 from .files import reading
@@ -150,10 +150,10 @@ def _box(where: str, entry: dict[str, Any], labels: dict[int, int]) -> RawBox:
     values = entry.get("bbox")
     numbers = [_number(value) for value in values] if isinstance(values, list) else []
     box = [value for value in numbers if value is not None]
-    if len(box) != 4 or len(numbers) != 4:
+    if len(box) != 4 or len(numbers) != 4 or max(map(abs, box)) > MAX_SIDE:
         raise DataError(
-            f"{where}, has the bbox {_short(values)}; expected four numbers, x, y, width and "
-            "height: correct or remove it."
+            f"{where}, has the bbox {_short(values)}; expected four numbers of pixels, x, y, width "
+            "and height: correct or remove it."
         )
     crowd = entry.get("iscrowd", 0)
     if crowd not in (0, 1):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .caption_records import pixel_size, some
+from .caption_records import MAX_SIDE, pixel_size, some
 from .detection_records import (
     DetectionSet,
     DetectionSplit,
@@ -113,7 +113,7 @@ def _corners(where: str, element: Any) -> tuple[float, float, float, float]:
             number = float(text)
         except (TypeError, ValueError):
             number = math.nan
-        if not math.isfinite(number):
+        if not abs(number) <= MAX_SIDE:  # NaN too
             raise DataError(f"{where} has {key} {text!a}; expected a number: correct it.")
         numbers.append(number)
     x1, y1, x2, y2 = numbers

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,7 @@ def test_missing_areas_are_those_of_the_boxes(tmp_path: Path) -> None:
         (lambda c: _box(c, bbox=[1, 2, float("nan"), 3]), "annotation number 1, has the bbox"),
         (lambda c: _box(c, bbox=[1, 2, float("inf"), 3]), "annotation number 1, has the bbox"),
         (lambda c: _box(c, bbox=[1, 2, 10**400, 3]), "annotation number 1, has the bbox"),
+        (lambda c: _box(c, bbox=[1, 2, 1e308, 3]), "annotation number 1, has the bbox"),
         (lambda c: _box(c, bbox=[1, 2, 3]), "expected four numbers"),
         (lambda c: _box(c, bbox=[1, 2, "3", None]), "expected four numbers"),
         (lambda c: _box(c, bbox=None), "expected four numbers"),
@@ -328,3 +330,34 @@ def test_bad_class_names_of_yolo_are_refused(tmp_path: Path, text: str, message:
     (root / "data.yaml").write_text(text)
     with pytest.raises(DataError, match=message):
         _data(root).card()
+
+
+_ODD: tuple[Any, ...] = (None, True, [], {}, -1, 1e308, "", "x", 10**400, [[[]]], "../x", 0.5, "\0")
+
+
+def _changed(value: Any, random: Random) -> Any:
+    """Put something odd, or nothing, somewhere into nested values."""
+    if isinstance(value, dict | list) and value and random.random() < 0.9:
+        key = random.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        if isinstance(value, dict) and random.random() < 0.3:
+            del value[key]
+        else:
+            value[key] = _changed(value[key], random)
+        return value
+    return random.choice(_ODD)
+
+
+def test_whatever_stands_in_the_json_there_is_no_other_error(tmp_path: Path) -> None:
+    random, refused = Random(1), 0
+    root = write_coco(tmp_path)
+    for _ in range(120):
+        content = _changed(_changed(coco_content(), random), random)
+        for split in ("train", "val"):
+            path = root / "annotations" / f"instances_{split}2017.json"
+            path.write_text(json.dumps(content))
+        try:
+            _data(root).card()
+        except DataError as error:
+            refused += 1
+            assert "\n" not in str(error) and len(str(error)) < 700
+    assert 60 < refused < 120
