@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .boxes import Boxes
+from .boxes import SMALLEST_DISTANCE, Boxes
 from .geometry import Geometry, sinusoid
 
 
@@ -121,6 +121,7 @@ class Grid2D(Geometry):
         self.queries = self.query_height * self.query_width
         self.keys = self.key_height * self.key_width
         self._boxes: dict[torch.device, Boxes] = {}
+        self._ratios: dict[torch.device, Tensor] = {}
 
     @property
     def layout(self) -> tuple[int, ...]:
@@ -156,6 +157,18 @@ class Grid2D(Geometry):
         else:
             valid_BYX = valid_BK.unflatten(1, (self.key_height, self.key_width)).float()
         return (rows_QK @ valid_BYX @ columns_QK.mT > 0.5).flatten(1)[:, None, :, None]
+
+    def log_ratios(self, device: torch.device) -> Tensor:
+        """``Boxes.log_ratios`` of two cells so many rows and columns apart, (H W, 4), made once."""
+        if device not in self._ratios:
+            apart = [torch.arange(n, device=device).float() for n in (self.height, self.width)]
+            near = [one.clamp_min(SMALLEST_DISTANCE).log() for one in apart]
+            rows_HW, columns_HW = torch.meshgrid(*near, indexing="ij")
+            none_HW = torch.zeros_like(rows_HW)  # all cells have the same sides
+            self._ratios[device] = torch.stack([columns_HW, rows_HW, none_HW, none_HW], -1).view(
+                -1, 4
+            )
+        return self._ratios[device]
 
     def boxes(self, device: torch.device | str = "cpu") -> Boxes:
         """Equal cells of side 1 as boxes, (1, H W, 4), shared by all items of a batch."""

@@ -27,6 +27,8 @@ from torch import Tensor, nn
 
 from .boxes import Boxes
 from .geometric import geometric_scores
+from .grid import Grid2D
+from .grid_pairs import CellScores
 from .nsa import NormalisedAttention
 from .regions import RegionAttention
 from .registry import register_attention
@@ -101,6 +103,21 @@ class GeometryScores(nn.Module):
             parts.append(self._scores(ratios_BNN4, asking_BNHG.to(dtype)).relu())
         return sum(parts[1:], start=parts[0])
 
+    def of_cells(self, x_BND: Tensor, where: Grid2D) -> CellScores:
+        """The same of the cells of a feature map."""
+        ratios_T4 = where.log_ratios(x_BND.device).to(self.embed.weight.dtype)
+        embedding_TRG = self.embed(ratios_T4).relu().unflatten(-1, (self.shares, -1))
+        asking = {
+            form: (linear(x_BND) * self.scale).unflatten(-1, (self.heads, -1))
+            for form, linear in self.asking.items()
+        }
+        table_HT = None
+        if self.content_HG is not None:
+            table_HT = (self.content_HG * embedding_TRG).sum(-1).relu().T.to(x_BND.dtype)
+        return CellScores(
+            where, table_HT, embedding_TRG.transpose(0, 1), asking.get("query"), asking.get("key")
+        )
+
     def _scores(self, ratios_BNN4: Tensor, asking_BNHG: Tensor) -> Tensor:
         weight_RG4 = self.embed.weight.view(self.shares, self.geometry_dim, 4)
         bias_RG = self.embed.bias.view(self.shares, self.geometry_dim)
@@ -158,6 +175,10 @@ class GeometryAttention(RegionAttention):
         """As in ``RegionAttention``: phi."""
         return self.geometry(query_BQD, boxes)
 
+    def cell_scores(self, query_BQD: Tensor, where: Grid2D) -> CellScores:
+        """As in ``RegionAttention``: phi."""
+        return self.geometry.of_cells(query_BQD, where)
+
 
 @register_attention(
     "ngsa",
@@ -205,6 +226,10 @@ class NormalisedGeometryAttention(RegionAttention, NormalisedAttention):
     def pair_scores(self, query_BQD: Tensor, boxes: Boxes) -> Tensor:
         """As in ``RegionAttention``: phi."""
         return self.geometry(query_BQD, boxes)
+
+    def cell_scores(self, query_BQD: Tensor, where: Grid2D) -> CellScores:
+        """As in ``RegionAttention``: phi."""
+        return self.geometry.of_cells(query_BQD, where)
 
 
 def _forms(text: str) -> tuple[str, ...]:

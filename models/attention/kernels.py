@@ -32,6 +32,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .blocks import attend_in_blocks
+from .grid_pairs import CellScores, attend_by_rows
 from .grid_scores import BLOCKED, GridScores
 from .grid_windows import attend_in_windows
 from .masks import Allowed
@@ -83,6 +84,7 @@ class Energy:
         key_bias_BHK: a score that depends on the key only.
         axes: scores by relative position, one entry an axis.
         grid: scores by relative position on a feature map.
+        cells: scores of pairs of cells of a feature map.
     """
 
     query_BHQE: Tensor | None = None
@@ -90,6 +92,7 @@ class Energy:
     key_bias_BHK: Tensor | None = None
     axes: tuple[AxisScores, ...] = ()
     grid: GridScores | None = None
+    cells: CellScores | None = None
 
     @property
     def same_for_all(self) -> bool:
@@ -153,7 +156,11 @@ def attend(
         context (B, H, Q, E) and weights (B, H, Q, K) or None.
     """
     path = "explicit" if need_weights else _choose(energy, value_BHKE, allowed, dropout)
-    if path == "explicit" and not need_weights and energy.grid is not None and energy.grid.windowed:
+    if energy.cells is not None:  # on every path
+        context, weights = attend_by_rows(energy, value_BHKE, allowed.mask, dropout, need_weights)
+    elif (
+        path == "explicit" and not need_weights and energy.grid is not None and energy.grid.windowed
+    ):
         context, weights = attend_in_windows(energy, value_BHKE, allowed.mask, dropout), None
     elif path == "explicit":
         context, weights = _explicit(energy, value_BHKE, allowed, dropout)

@@ -12,6 +12,7 @@ from .boxes import Boxes
 from .contract import AttentionOutput, AttentionState, SiteError
 from .geometry import Geometry
 from .grid import Grid2D
+from .grid_pairs import CellScores
 from .kernels import AxisScores, Energy
 from .masks import AttentionMask
 from .terms import KeyValueState, TermsAttention
@@ -37,6 +38,10 @@ class RegionAttention(TermsAttention, abc.ABC):
     def pair_scores(self, query_BQD: Tensor, boxes: Boxes) -> Tensor:
         """What the boxes add to the energy, (B, H, Q, K) with Q = K, in the queries' type."""
 
+    @abc.abstractmethod
+    def cell_scores(self, query_BQD: Tensor, where: Grid2D) -> CellScores:
+        """The same of the cells of a feature map, by how far they are apart."""
+
     def forward(
         self,
         query_BQD: Tensor,
@@ -51,7 +56,11 @@ class RegionAttention(TermsAttention, abc.ABC):
         if memory_BKD is not None or state is not None or (mask is not None and mask.causal):
             raise SiteError(f"it can't look at a memory, a past or a part: {NEEDS_BOXES}")
         if isinstance(geometry, Grid2D):
-            geometry = geometry.boxes(query_BQD.device)
+            if max(geometry.key_stride, geometry.query_stride) > 1:
+                raise SiteError(f"{NEEDS_BOXES}: set key_stride and query_stride to 1")
+            return super().forward(
+                query_BQD, geometry=geometry, mask=mask, need_weights=need_weights
+            )
         if not isinstance(geometry, Boxes):
             given = "nothing" if geometry is None else geometry.name
             raise SiteError(
@@ -81,7 +90,9 @@ class RegionAttention(TermsAttention, abc.ABC):
         held: KeyValueState | None,
     ) -> Energy:
         """The dot product and the scores of the boxes."""
-        assert isinstance(where, Boxes)
         energy = super().energy(query_BQD, keys_BHKE, where, window, valid_BQ, held)
+        if isinstance(where, Grid2D):
+            return replace(energy, cells=self.cell_scores(query_BQD, where))
+        assert isinstance(where, Boxes)
         scores = AxisScores(self.pair_scores(query_BQD, where))
         return replace(energy, axes=(*energy.axes, scores))

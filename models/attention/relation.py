@@ -24,6 +24,8 @@ from torch.autograd.function import once_differentiable
 
 from .boxes import Boxes, encode_ratios
 from .geometric import items_at_a_time, no_autocast
+from .grid import Grid2D
+from .grid_pairs import CellScores
 from .regions import RegionAttention
 from .registry import register_attention
 from .traits import Traits
@@ -78,16 +80,24 @@ class RelationAttention(RegionAttention):
 
     def pair_scores(self, query_BQD: Tensor, boxes: Boxes) -> Tensor:
         """As in ``RegionAttention``: log of the gate, which half precision would blur."""
-        ratios_BNN4 = boxes.log_ratios()
-        with no_autocast(query_BQD):
+        scores_BNNH = self.log_gates(boxes.log_ratios())
+        return scores_BNNH.permute(0, 3, 1, 2).to(query_BQD.dtype)
+
+    def cell_scores(self, query_BQD: Tensor, where: Grid2D) -> CellScores:
+        """As in ``RegionAttention``."""
+        scores_TH = self.log_gates(where.log_ratios(query_BQD.device)[None, None])[0, 0]
+        return CellScores(where, scores_TH.T.to(query_BQD.dtype))
+
+    def log_gates(self, ratios_BNN4: Tensor) -> Tensor:
+        """Log of the gate of each pair and head, (B, N, N, H)."""
+        with no_autocast(ratios_BNN4):
             kind = torch.promote_types(self.gate.weight.dtype, torch.float32)
             weight_HG, bias_H = self.gate.weight.to(kind), self.gate.bias.to(kind)
             if self.features == "raw":
                 gate_BNNH = F.linear(ratios_BNN4.to(kind), weight_HG, bias_H)
             else:
                 gate_BNNH = _EncodedLinear.apply(ratios_BNN4, weight_HG, bias_H, self.wave)
-            scores_BNNH = F.threshold(gate_BNNH, SMALLEST_GATE, SMALLEST_GATE).log()
-        return scores_BNNH.permute(0, 3, 1, 2).to(query_BQD.dtype)
+            return F.threshold(gate_BNNH, SMALLEST_GATE, SMALLEST_GATE).log()
 
 
 class _EncodedLinear(Function):
