@@ -17,6 +17,7 @@ whole images (``crop_height=96 crop_width=128 scale_min=1 scale_max=1``); mirror
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -24,7 +25,7 @@ import numpy as np
 from PIL import Image
 
 from .folder import write_folder
-from .shapes import WIDTH, Scene, Thing
+from .shapes import WIDTH, Scene
 from .shapes_images import LABELS, PAINT, paint, scatter
 
 SIZE = (128, 96)
@@ -44,8 +45,10 @@ LABEL_IDS: dict[str, int] = {
 """labelId of what a pixel shows; squares are trucks (27) beside a wet road."""
 
 _TRUCK, _EGO_VEHICLE = 27, 1
-_WET = (120, 150, 185)
+_WET = (190, 205, 230)
+_SIDES = (52, 96)
 _BONNET = 2
+_INSTEAD = ("triangle", "star")
 _CITIES = {"train": ("circleton", "squareham"), "val": ("trianglia",), "test": ("starborough",)}
 
 
@@ -91,7 +94,7 @@ def draw_street(random: Random) -> tuple[np.ndarray, np.ndarray]:
     """Draw an image, uint8 (H, W, 3), and its labelIds, uint8 (H, W)."""
     wet = random.random() < 0.5
     looks = {**PAINT, "water": _WET if wet else PAINT["water"]}
-    scene = _with_squares(scatter(random, random.randint(3, 6)))
+    scene = _with_squares(scatter(random, random.randint(4, 6), sides=_SIDES))
     painted = paint(scene, size=SIZE, seed=random.getrandbits(32), looks=looks)
     ids = [LABEL_IDS[name] for name in LABELS]
     if wet:
@@ -105,21 +108,15 @@ def draw_street(random: Random) -> tuple[np.ndarray, np.ndarray]:
 
 def _with_squares(scene: Scene) -> Scene:
     """Make squares of the things in the left half, and only of those, in their own colours."""
-    others = ("circle", "triangle", "star")
-    things = [
-        Thing(
-            "square" if thing.box[2] <= WIDTH / 2 else _other(thing.shape, others),
-            thing.colour,
-            thing.large,
-            thing.box,
-        )
-        for thing in scene.things
-    ]
+    things = []
+    for number, thing in enumerate(scene.things):
+        shape = thing.shape
+        if thing.box[2] <= WIDTH / 2:
+            shape = "square"
+        elif shape == "square":
+            shape = _INSTEAD[number % len(_INSTEAD)]
+        things.append(replace(thing, shape=shape))
     return Scene(tuple(things))
-
-
-def _other(shape: str, others: tuple[str, ...]) -> str:
-    return shape if shape in others else others[0]
 
 
 def _png(pixels: np.ndarray) -> bytes:

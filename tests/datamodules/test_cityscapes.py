@@ -23,6 +23,9 @@ def test_label_ids_become_train_ids_and_the_rest_is_void(tmp_path):
     assert labels.ravel()[:21].tolist() == [*range(19), 255, 255]
     assert found.label_ids == TRAIN_IDS
     assert (found.classes[0], found.classes[18]) == ("road", "bicycle")
+    assert sum(found.class_pixels("train")) == 3 * 240 - np.sum(
+        [(found.read("train", number)[1] == 255).sum() for number in range(3)]
+    )
     assert found.palette.shape == (19, 3)
     assert found.palette[13].tolist() == [0, 0, 142]
 
