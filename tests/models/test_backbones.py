@@ -54,8 +54,10 @@ def on_meta(*args: Any, **options: Any) -> AttendedResNet:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("norm", ["batch", "frozen", "sync"])
-@pytest.mark.parametrize("spec", ["none", "terms(1111)", "dynamic(kernel=3)+deformable"])
+@pytest.mark.parametrize(
+    ("spec", "norm"),
+    [("none", "sync"), ("terms(1111)", "frozen"), ("dynamic(kernel=3)+deformable", "batch")],
+)
 def test_with_the_same_weights_it_starts_as_torchvisions_network(
     original: nn.Module, weights: Path, spec: str, norm: Any
 ) -> None:
@@ -82,7 +84,7 @@ def test_a_bottleneck_network_starts_as_torchvisions_too() -> None:
 
 @pytest.mark.parametrize(
     ("name", "conv4", "conv5"),
-    [("resnet18", 2, 2), ("resnet34", 6, 3), ("resnet50", 6, 3), ("resnet101", 23, 3)],
+    [("resnet18", 2, 2), ("resnet50", 6, 3), ("resnet101", 23, 3)],
 )
 def test_attention_stands_in_every_block_of_conv4_and_conv5(
     name: str, conv4: int, conv5: int
@@ -103,8 +105,9 @@ def test_the_paper_has_six_and_three_modules_in_resnet_50() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", RESNETS)
+@pytest.mark.parametrize("name", ["resnet34", "resnext50_32x4d", "wide_resnet50_2"])
 def test_any_resnet_of_torchvision_will_do(name: str) -> None:
+    assert name in RESNETS
     network = on_meta(name, "dot", stages=(2, 3, 4, 5))
     with torch.device("meta"):
         expected = torchvision.models.get_model(name).state_dict()
@@ -132,8 +135,9 @@ def test_the_convolution_before_the_site_becomes_deformable() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
-@pytest.mark.parametrize("output_stride", [8, 16])
+@pytest.mark.parametrize(
+    ("name", "output_stride"), [("resnet18", 8), ("resnet18", 16), ("resnet50", 8)]
+)
 def test_a_dilated_map_holds_the_strided_one(name: str, output_stride: int) -> None:
     torch.manual_seed(0)
     strided = AttendedResNet(name).double().eval()

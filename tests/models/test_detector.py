@@ -96,13 +96,13 @@ def test_the_losses_fall() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     batch = [picture(48, 64), picture(48, 48)], [one_box(8, 8, 40, 40), one_box(4, 4, 30, 44)]
     history = []
-    for _ in range(8):
+    for _ in range(5):
         loss = sum(model(*batch).values(), start=torch.zeros(()))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         history.append(float(loss.detach()))
-    assert history[-1] < 0.7 * history[0]
+    assert history[-1] < 0.8 * history[0]
 
 
 @torch.no_grad()
