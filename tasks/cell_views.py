@@ -160,7 +160,9 @@ class Place:
 
 
 @dataclass
-class _Call:
+class Call:
+    """What a module was called with, and what it gave."""
+
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
     output: Any = None
@@ -230,7 +232,7 @@ def view_of(
     """
     modules: list[nn.Module] = [] if place.convolution is None else [place.convolution]
     readers = [] if place.attention is None else _readers(place.attention)
-    with _calls([*modules, *readers]) as calls, torch.no_grad():
+    with calls_of([*modules, *readers]) as calls, torch.no_grad():
         forward()
     rows, columns = _size(calls)
     over = CellMap(rows, columns, place.stride, scale)
@@ -266,12 +268,12 @@ def _readers(attention: SpatialAttention) -> list[nn.Module]:
 
 
 @contextmanager
-def _calls(modules: list[nn.Module]) -> Iterator[dict[nn.Module, _Call]]:
+def calls_of(modules: list[nn.Module]) -> Iterator[dict[nn.Module, Call]]:
     """Keep what modules are called with meanwhile, in the order of the calls; the last call."""
-    calls: dict[nn.Module, _Call] = {}
+    calls: dict[nn.Module, Call] = {}
 
     def keep(module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
-        calls[module] = _Call(args, kwargs, output)
+        calls[module] = Call(args, kwargs, output)
 
     handles = [module.register_forward_hook(keep, with_kwargs=True) for module in modules]
     try:
@@ -281,7 +283,7 @@ def _calls(modules: list[nn.Module]) -> Iterator[dict[nn.Module, _Call]]:
             handle.remove()
 
 
-def _size(calls: Mapping[nn.Module, _Call]) -> tuple[int, int]:
+def _size(calls: Mapping[nn.Module, Call]) -> tuple[int, int]:
     """Rows and columns of the map that a place works on."""
     module, call = list(calls.items())[-1]
     if isinstance(module, DeformableConv2d):
@@ -306,7 +308,7 @@ def _said(place: Place) -> str:
     return str(rest) if gate is None else f"{rest}, gate {float(gate.detach()):.2g}"
 
 
-def _weights(module: TermsAttention, call: _Call, cell: tuple[int, int], place: Place) -> Weights:
+def _weights(module: TermsAttention, call: Call, cell: tuple[int, int], place: Place) -> Weights:
     grid: Grid2D = call.kwargs["geometry"]
     step = grid.query_stride
     query = cell[0] // step * grid.query_width + cell[1] // step
@@ -355,7 +357,7 @@ def weights_of_query(
     return grad_BKD[0].unflatten(1, (module.heads, -1))[..., 0].T.float().cpu()
 
 
-def _kernel(module: DynamicGrid, call: _Call, cell: tuple[int, int], place: Place) -> Weights:
+def _kernel(module: DynamicGrid, call: Call, cell: tuple[int, int], place: Place) -> Weights:
     grid: Grid2D = call.kwargs["geometry"]
     with torch.no_grad():
         output = module(*call.args, **{**call.kwargs, "need_weights": True})
@@ -366,7 +368,7 @@ def _kernel(module: DynamicGrid, call: _Call, cell: tuple[int, int], place: Plac
     return Weights(_said(place), kernel_GRC, first, kernel=True)
 
 
-def _samples(module: DeformableConv2d, call: _Call, cell: tuple[int, int]) -> Samples:
+def _samples(module: DeformableConv2d, call: Call, cell: tuple[int, int]) -> Samples:
     """In cells of the output, whose neighbours are ``stride`` cells of the input apart."""
     with torch.no_grad():
         offset, modulation = module.offsets(*call.args)

@@ -20,7 +20,7 @@ from attnbench.results import RunRecord, Store
 from attnbench.tasks.registry import TASKS
 from tests.benchmarks.test_cli import refused
 from tests.benchmarks.tiny import leftovers
-from tests.tasks.segmentation_world import HEIGHT, SETTINGS, WIDTH, write_world
+from tests.tasks.segmentation_world import SETTINGS, write_world
 from tests.tasks.test_detection import TINY
 
 pytestmark = pytest.mark.timeout(300)

@@ -21,6 +21,7 @@ from attnbench.tasks.cell_views import (
     Place,
     Samples,
     Weights,
+    calls_of,
     choose_place,
     places_of,
     view_of,
@@ -41,15 +42,9 @@ def test_weights_of_a_query_are_those_that_the_module_would_give(spec: str) -> N
         cells_BKD = x_BKD.unflatten(1, (3, 5))[:, ::stride, ::stride].flatten(1, 2)
         call = {"memory_BKD": cells_BKD if stride > 1 else None, "geometry": grid}
         inner = next(part for part in module.modules() if isinstance(part, TermsAttention))
-        seen: list[Any] = []
-        handle = inner.register_forward_hook(
-            lambda module, args, kwargs, output: seen.append((args, kwargs)), with_kwargs=True
-        )
-        with torch.no_grad():
+        with calls_of([inner]) as calls, torch.no_grad():
             weights_HQK = module(x_BKD, **call, need_weights=True).weights[0]
-        handle.remove()
-        args, kwargs = seen[0]
-        kwargs = {**kwargs, "need_weights": False}
+        args, kwargs = calls[inner].args, {**calls[inner].kwargs, "need_weights": False}
         for query in (0, 7, 14):
             weights_HK = weights_of_query(inner, args, kwargs, query)
             torch.testing.assert_close(weights_HK, weights_HQK[:, query], rtol=1e-4, atol=1e-6)
