@@ -6,7 +6,7 @@ weight k for each reading cell (r, c), group g and tap (i, j); a group has D / G
 
     mix     y[r, c] = sum_ij k[r, c, g, i, j] x[r + i - n // 2, c + j - n // 2]
     score   k[r, c, g, i, j] = y[r, c] . x[r + i - n // 2, c + j - n // 2]
-    spread  x[r, c] = sum_ij k[r - i + n // 2, c - j + n // 2, g, i, j] y[r - i + n // 2, ...]
+    spread  x[r, c] = the sum of k y over all cells and taps that read x[r, c]
 
 Each is the gradient of the others, so nothing but the inputs is kept for the backward pass. Cells
 outside of the map are 0. ``unfold`` reads the taps of each cell apart, at exactly the N D n n
@@ -59,6 +59,8 @@ def window_scores_2d(
 
 
 class _Mix(torch.autograd.Function):
+    """``mix``; what it keeps for the backward pass are its inputs."""
+
     @staticmethod
     def forward(ctx: Any, x_BYXD: Tensor, kernel_BYXGK: Tensor, unfold: bool) -> Tensor:
         ctx.save_for_backward(x_BYXD, kernel_BYXGK)
@@ -79,6 +81,8 @@ class _Mix(torch.autograd.Function):
 
 
 class _Score(torch.autograd.Function):
+    """``score``; what it keeps for the backward pass are its inputs."""
+
     @staticmethod
     def forward(
         ctx: Any, query_BYXD: Tensor, key_BYXD: Tensor, side: int, groups: int, unfold: bool
