@@ -79,7 +79,7 @@ def trained(
     root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[DetectionTask, DetectionData, dict[str, float]]:
     """A task that has learnt its training images, its data, and what was logged."""
-    data = DetectionData(config_of(root))
+    data = DetectionData(config_of(root, validate_every=60))
     task = task_of(data)
     return task, data, fit(task, data, tmp_path_factory.mktemp("fit"))
 
