@@ -1,9 +1,9 @@
 """Writer of the detection demo: pictures of shapes as PNGs, and their boxes as COCO JSON.
 
-Squares, triangles and stars are told by their looks. A circle is a `sun` or a `moon`, and no pixel
-of it says which: a small lamp in one of the picture's corners does, orange by day and violet by
-night. A detector that sees only the neighbourhood of a box must guess, which halves its precision
-on these two of five classes.
+Squares, triangles and stars are told by their looks: each shape has a colour of its own, so that
+little training is enough. A circle is a `sun` or a `moon`, and no pixel of it says which: a small
+lamp in one of the picture's corners does, orange by day and violet by night. A detector that sees
+only the neighbourhood of a box must guess, which halves its precision on these two of five classes.
 
 As in COCO itself, ids of categories and images have gaps, some images have no box, and in some a
 crowd of small triangles has one box around all of them.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 from .folder import write_folder
-from .shapes import COLOURS, SHAPES, Scene, Thing
+from .shapes import SHAPES, Scene, Thing
 from .shapes_images import LABELS, Painted, paint, scatter
 
 CATEGORIES: dict[int, str] = {1: "square", 3: "triangle", 4: "star", 9: "sun", 11: "moon"}
@@ -30,11 +31,14 @@ CATEGORIES: dict[int, str] = {1: "square", 3: "triangle", 4: "star", 9: "sun", 1
 LAMPS: dict[str, tuple[int, int, int]] = {"sun": (255, 140, 0), "moon": (150, 30, 230)}
 """Colour of the lamp that makes a circle a sun or a moon."""
 
+COLOURS = {"square": "red", "triangle": "green", "star": "blue", "circle": "white"}
+"""Colour of each shape."""
+
 SIZES = ((128, 96), (128, 96), (128, 112), (96, 128))
 """Widths and heights of the pictures, one after the other."""
 
 _LAMP, _MARGIN = 12, 2
-_THINGS, _SIDES = (1, 3), (72, 112)
+_THINGS, _SIDES = (2, 4), (56, 96)
 _CYCLE, _BARE, _CROWD = 40, 1, 2  # of 40 images the second has no box and the third a crowd
 
 
@@ -119,7 +123,8 @@ def _scene(random: Random, things: int) -> Scene:
     while True:
         scene = scatter(random, things, sides=_SIDES)
         if not circle or any(thing.shape == "circle" for thing in scene.things):
-            return scene
+            coloured = (replace(thing, colour=COLOURS[thing.shape]) for thing in scene.things)
+            return replace(scene, things=tuple(coloured))
 
 
 def _light(random: Random, image_HW3: np.ndarray, colour: tuple[int, int, int]) -> None:
@@ -167,12 +172,13 @@ def _annotation(
 
 def _crowd(random: Random) -> Scene:
     """Draw four by three small triangles close to each other, and a thing beside them."""
-    left, top, colour = random.randint(30, 50), random.randint(40, 90), random.choice(COLOURS)
+    left, top = random.randint(30, 50), random.randint(40, 90)
     corners = [(left + 36 * column, top + 36 * row) for row in range(3) for column in range(4)]
-    small = [Thing("triangle", colour, False, (x, y, x + 30, y + 30)) for x, y in corners]
+    green = COLOURS["triangle"]
+    small = [Thing("triangle", green, False, (x, y, x + 30, y + 30)) for x, y in corners]
     side, y = random.randint(60, 90), random.randint(40, 90)
     shape, x = random.choice(SHAPES), left + 160
-    return Scene((*small, Thing(shape, "white", True, (x, y, x + side, y + side))))
+    return Scene((*small, Thing(shape, COLOURS[shape], True, (x, y, x + side, y + side))))
 
 
 def _png(image_HW3: np.ndarray) -> bytes:
