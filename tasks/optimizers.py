@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .detection_config import DetectionConfig
     from .segmentation_config import SegmentationConfig
     from .sentiment_config import SentimentConfig
+    from .training_config import TrainingConfig
     from .translation_config import TranslationConfig
 
 
@@ -26,8 +27,7 @@ def adam(
         betas=(config.adam_beta1, config.adam_beta2),
         eps=config.adam_epsilon,
         weight_decay=config.weight_decay,
-        # One pass over the weights. GradScaler can't clip in front of it.
-        fused=config.precision != "16-mixed",
+        fused=_one_pass(config),
     )
 
 
@@ -38,8 +38,14 @@ def adamw(model: nn.Module, config: SegmentationConfig | DetectionConfig) -> tor
         betas=(config.adam_beta1, config.adam_beta2),
         eps=config.adam_epsilon,
         weight_decay=config.weight_decay,
-        fused=config.precision != "16-mixed",
+        fused=_one_pass(config),
     )
+
+
+def _one_pass(config: TrainingConfig) -> bool:
+    """Whether all weights are updated in one pass; Lightning can't clip in front of it if mixed."""
+    clips = config.clip_norm or getattr(config, "clip_value", 0.0)
+    return config.precision == "32-true" or (config.precision == "bf16-mixed" and not clips)
 
 
 def sgd(
