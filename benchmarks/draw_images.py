@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from ..results.naming import slug
-from ..tasks.cell_views import CellChoice, CellView, Weights
+from ..tasks.cell_parts import Weights
+from ..tasks.cell_views import CellChoice, CellView
 from ..tasks.image_pictures import BoxPicture, ImagePicture, LabelPicture
 from .errors import UsageError
 from .finished import FinishedRun

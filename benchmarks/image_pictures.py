@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from ..tasks.cell_views import CellView, Samples, Weights
+from ..tasks.cell_parts import Samples, Weights
+from ..tasks.cell_views import CellView
 from ..tasks.image_pictures import IGNORED, Box, BoxPicture, LabelPicture, occurring
 from .pictures import figure_file
 
 STRONGEST = 10
-"""Keys that arrows go to."""
+"""Most keys that arrows go to."""
+
+SLIGHT = 0.02
+"""Share of the strongest weight below which no arrow is drawn."""
+
+AROUND = 5
+"""Cells that are shown at least to each side, where a picture is of a neighbourhood."""
 
 _SIDE = 5.5  # inches of a panel's longer side
 _LEAST = 1.2
@@ -71,7 +79,9 @@ def _draw_box(axes: Any, box: Box, colour: str) -> None:
     )
     text = box.name if box.score is None else f"{box.name} {box.score:.2f}"
     plate = {"facecolor": colour, "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
-    corner = {"va": "bottom", "ha": "left", "clip_on": True}
+    upper = axes.get_ylim()[1]
+    above = y1 - upper > 0.04 * (axes.get_ylim()[0] - upper)  # else inside, where there is room
+    corner = {"va": "bottom" if above else "top", "ha": "left", "clip_on": True}
     axes.text(x1, y1, text, color="white", fontsize="xx-small", bbox=plate, **corner)
 
 
@@ -86,8 +96,8 @@ def draw_labels(path: Path, picture: LabelPicture, title: str) -> None:
     if picture.true_HW is not None:
         counted = picture.true_HW != IGNORED
         right = (picture.said_HW == picture.true_HW)[counted]
-        share = f" ({right.mean():.1%} of its pixels are said)" if right.size else " (void)"
-        panels.append((f"true{share}", picture.true_HW))
+        share = f"{right.mean():.1%} of its pixels are said so" if right.size else "all is void"
+        panels.append((f"true: {share}", picture.true_HW))
     with figure_file(path, *_size(picture.image_HW3, len(panels), True)) as figure:
         figure.suptitle(title, fontsize="medium")
         for place, (name, labels_HW) in enumerate(panels, 1):
@@ -126,11 +136,13 @@ def _draw_weights(figure: Any, axes: Any, view: CellView, part: Weights, head: i
     heads = len(part.weights_HRC)
     weights_RC = (part.weights_HRC.mean(0) if head is None else part.weights_HRC[head]).numpy()
     low = min(0.0, float(weights_RC.min()))  # kernels without softmax have negative taps
+    span = max(float(weights_RC.max()) - low, 1e-12)
     heat = axes.imshow(
         weights_RC,
         cmap="inferno",
         vmin=low,
-        alpha=0.6,
+        vmax=low + span,
+        alpha=0.1 + 0.65 * (weights_RC - low) / span,
         interpolation="nearest",
         extent=_extent(view, part),
         zorder=1,
@@ -142,6 +154,7 @@ def _draw_weights(figure: Any, axes: Any, view: CellView, part: Weights, head: i
     if not part.kernel:
         flat_K = weights_RC.ravel()
         best = np.argsort(-flat_K, kind="stable")[:STRONGEST]
+        best = best[flat_K[best] >= SLIGHT * flat_K[best[0]]]
         said += f"; arrows to {len(best)} of {flat_K.size:,} keys with {flat_K[best].sum():.0%}"
         for key in best[::-1]:
             row, column = divmod(int(key), weights_RC.shape[1])
@@ -188,32 +201,52 @@ def _mark(axes: Any, view: CellView) -> None:
     axes.add_patch(square).set_zorder(5)
 
 
-def _extent(view: CellView, part: Weights) -> tuple[float, float, float, float]:
-    """Left, right, lower and upper edge of the cells of some weights, in pixels."""
+Edges = tuple[float, float, float, float]
+"""Left, right, lower and upper edge of a part of the image, in pixels."""
+
+
+def _extent(view: CellView, part: Weights) -> Edges:
+    """Of the cells of some weights."""
     rows, columns = part.weights_HRC.shape[1:]
-    half = part.step / 2
-    top, left = view.map.pixel(part.first[0] - half, part.first[1] - half)
-    last = (part.first[0] + (rows - 1) * part.step, part.first[1] + (columns - 1) * part.step)
-    bottom, right = view.map.pixel(last[0] + half, last[1] + half)
+    row, column = part.first
+    last = (row + (rows - 1) * part.step, column + (columns - 1) * part.step)
+    return _edges(view, part.first, last, part.step / 2)
+
+
+def _edges(view: CellView, first: Sequence[int], last: Sequence[int], margin: float) -> Edges:
+    """From one cell to another, and ``margin`` cells more on each side."""
+    top, left = view.map.pixel(first[0] - margin, first[1] - margin)
+    bottom, right = view.map.pixel(last[0] + margin, last[1] + margin)
     return left, right, bottom, top
 
 
 def _frame(axes: Any, view: CellView, part: Weights | Samples) -> None:
-    """Show the whole image, and what of the map or the sampling places lies beyond it."""
+    """Show the image and what of the map lies beyond it; of taps their neighbourhood only."""
     height, width = view.image_HW3.shape[:2]
-    tops, lefts, bottoms, rights = [-0.5], [-0.5], [height - 0.5], [width - 0.5]
+    image = (-0.5, width - 0.5, height - 0.5, -0.5)
+    whole = _edges(view, (0, 0), (view.map.rows - 1, view.map.columns - 1), 0.5)
     if isinstance(part, Samples):
-        pixels = [view.map.pixel(*place) for place in part.sampled_N2.tolist()]
-        tops += [y for y, _ in pixels]
-        bottoms += [y for y, _ in pixels]
-        lefts += [x for _, x in pixels]
-        rights += [x for _, x in pixels]
+        far = float((part.sampled_N2 - torch.tensor(view.cell)).abs().max())
+        near = _edges(view, view.cell, view.cell, max(AROUND, far + 1))
+        places = [view.map.pixel(*place) for place in part.sampled_N2.tolist()]
+        shown = _joined(_cut(_joined(image, whole), near), *((x, x, y, y) for y, x in places))
+    elif part.kernel:
+        near = _edges(view, view.cell, view.cell, max(AROUND, part.weights_HRC.shape[1] / 2 + 1))
+        shown = _cut(_joined(image, whole), near)
     else:
-        left, right, bottom, top = _extent(view, part)
-        tops, lefts = [*tops, top], [*lefts, left]
-        bottoms, rights = [*bottoms, bottom], [*rights, right]
-    axes.set_xlim(min(lefts), max(rights))
-    axes.set_ylim(max(bottoms), min(tops))
+        shown = _joined(image, _extent(view, part))
+    axes.set_xlim(shown[0], shown[1])
+    axes.set_ylim(shown[2], shown[3])
+
+
+def _joined(*parts: Edges) -> Edges:
+    left, right, bottom, top = zip(*parts, strict=True)
+    return min(left), max(right), max(bottom), min(top)
+
+
+def _cut(one: Edges, other: Edges) -> Edges:
+    left, right, bottom, top = zip(one, other, strict=True)
+    return max(left), min(right), min(bottom), max(top)
 
 
 def _image_axes(figure: Any, place: int, panels: int, image: np.ndarray, name: str) -> Any:

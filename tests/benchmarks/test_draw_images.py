@@ -14,9 +14,11 @@ from PIL import Image
 
 from attnbench.benchmarks.cell import make_cell
 from attnbench.benchmarks.cli import main
+from attnbench.benchmarks.image_pictures import draw_boxes, draw_labels
 from attnbench.benchmarks.records import begin_record
 from attnbench.datamodules.demo.detection import write_detection_demo
 from attnbench.results import RunRecord, Store
+from attnbench.tasks.image_pictures import BoxPicture, LabelPicture
 from attnbench.tasks.registry import TASKS
 from tests.benchmarks.test_cli import refused
 from tests.benchmarks.tiny import leftovers
@@ -106,7 +108,7 @@ def test_labels_stand_beside_the_true_ones_in_the_colours_of_the_set(
     text = path.read_text()
     for name in ("road", "sky", "car", "void", "said by the model"):
         assert f"<!-- {name} -->" in text
-    assert "% of its pixels are said) -->" in text
+    assert "% of its pixels are said so -->" in text
     assert "#804080" in text and "#808080" in text  # road, as Cityscapes paints it; void is grey
 
     unlabelled = ["--item", "0", "--split", "server", "--save", str(path)]
@@ -152,6 +154,16 @@ def test_a_kernel_is_drawn_around_its_cell_and_reading_the_image_whole_is_told(
     with Image.open(path) as picture:
         pixels = np.asarray(picture.convert("RGB"))
     assert (abs(pixels - np.array([0, 216, 255])).sum(2) < 20).any()  # the square of the cell
+
+
+def test_an_image_of_one_row_without_a_class_is_drawn_too(tmp_path: Path) -> None:
+    image, void = np.zeros((1, 40, 3), np.uint8), np.full((1, 40), 255, np.uint8)
+    palette = np.array([[255, 0, 0]], np.uint8)
+    picture = LabelPicture(image, ("one",), palette, np.zeros((1, 40), np.int64), void)
+    draw_labels(tmp_path / "row.svg", picture, "a row")
+    assert "<!-- true: all is void -->" in (tmp_path / "row.svg").read_text()
+    draw_boxes(tmp_path / "row.svg", BoxPicture(image, ("one",), (), ()), 0.5, "a row")
+    assert "<!-- true: 0 boxes -->" in (tmp_path / "row.svg").read_text()
 
 
 @pytest.mark.parametrize(

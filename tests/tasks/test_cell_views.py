@@ -14,18 +14,15 @@ from attnbench.models.attention import Grid2D, build_attention, traits_of, varia
 from attnbench.models.attention.deformable_grid import DeformableConv2d
 from attnbench.models.attention.terms import TermsAttention
 from attnbench.models.backbones import AttendedResNet
+from attnbench.tasks.cell_parts import Samples, Weights, calls_of, weights_of_query
 from attnbench.tasks.cell_views import (
     CellChoice,
     CellMap,
     CellView,
     Place,
-    Samples,
-    Weights,
-    calls_of,
     choose_place,
     places_of,
     view_of,
-    weights_of_query,
 )
 from attnbench.tasks.errors import ConfigError
 
