@@ -227,7 +227,16 @@ def _segmentation_cost(config: SegmentationConfig) -> CostReport:
 
 
 _IMAGES_UNHASHED = frozenset(
-    {"root", "cache", "seed", "threads", "accelerator", "validate_every", "workers"}
+    {
+        "root",
+        "cache",
+        "seed",
+        "threads",
+        "accelerator",
+        "validate_every",
+        "workers",
+        "memory_mib",
+    }
 )
 
 TASKS: dict[str, TaskEntry] = {
