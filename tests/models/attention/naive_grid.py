@@ -50,26 +50,29 @@ def terms(
             return False
         return not module.range or max(map(abs, apart(q, k))) <= module.range // 2
 
-    def of_head(m: int, module: torch.nn.Linear | None, x: Tensor) -> Tensor:
-        assert module is not None
-        row = slice(m * E, (m + 1) * E)
-        y = module.weight[row] @ x
-        return y if module.bias is None else y + module.bias[row]
+    e1, e2, e3, e4 = module.terms
+    asking = None if module.query_proj is None else linear(query_BQD, module.query_proj)
+    answer = None if module.key_proj is None else linear(memory_BKD, module.key_proj)
+    relative: dict[tuple[int, int], Tensor] = {}
+    if module.relative_proj is not None:
+        for places in {apart(q, k) for q in range(len(queries)) for k in range(len(keys))}:
+            relative[places] = linear(relative_encoding(module, *places), module.relative_proj)
 
     def score(b: int, m: int, q: int, k: int) -> Tensor:
-        e1, e2, e3, e4 = module.terms
-        z, x, R = query_BQD[b, q], memory_BKD[b, k], relative_encoding(module, *apart(q, k))
+        head = slice(m * E, (m + 1) * E)
         total = torch.zeros((), dtype=torch.float64)
         if e1:
-            total = total + of_head(m, module.query_proj, z) @ of_head(m, module.key_proj, x)
+            assert asking is not None and answer is not None
+            total = total + asking[b, q, head] @ answer[b, k, head]
         if e2:
-            total = total + of_head(m, module.query_proj, z) @ of_head(m, module.relative_proj, R)
+            assert asking is not None
+            total = total + asking[b, q, head] @ relative[apart(q, k)][head]
         if e3:
-            assert module.content_bias_HE is not None
-            total = total + module.content_bias_HE[m] @ of_head(m, module.key_proj, x)
+            assert module.content_bias_HE is not None and answer is not None
+            total = total + module.content_bias_HE[m] @ answer[b, k, head]
         if e4:
             assert module.relative_bias_HE is not None
-            total = total + module.relative_bias_HE[m] @ of_head(m, module.relative_proj, R)
+            total = total + module.relative_bias_HE[m] @ relative[apart(q, k)][head]
         return total / divisor
 
     value_BKD = linear(memory_BKD, module.value_proj)

@@ -23,7 +23,7 @@ from tests.models.attention.compare import assert_same, padding
 TERMS = [f"{number:04b}" for number in range(1, 16)]
 PATHS: tuple[Path, ...] = ("explicit", "mask", "fold", "blocks", "tiles", "separable")
 STRIDES = list(itertools.product((1, 2, 3), (1, 2)))
-ODD = [(5, 7), (3, 4), (1, 6), (6, 1), (1, 1)]
+ODD = [(3, 5), (1, 6), (6, 1), (1, 1)]
 
 
 def made(spec: str, *, dim: int = 8, amount: float = 0.4) -> GridTermsAttention:
@@ -71,15 +71,14 @@ def compare(
 @pytest.mark.parametrize("reach", [0, 3])
 @pytest.mark.parametrize("bits", TERMS)
 def test_every_term(bits: str, reach: int) -> None:
-    where = Grid2D(3, 5)
-    compare(made(f"terms({bits},range={reach})"), where, padding(15, 7))
+    compare(made(f"terms({bits},range={reach})"), Grid2D(3, 4), padding(12, 7))
 
 
 @pytest.mark.parametrize("key_stride, query_stride", STRIDES)
 @pytest.mark.parametrize("spec", ["terms(1111)", "terms(0001)", "terms(0101,range=3)"])
 def test_strides(spec: str, key_stride: int, query_stride: int) -> None:
     """A range may leave a query without any key."""
-    compare(made(spec), Grid2D(4, 5, key_stride=key_stride, query_stride=query_stride))
+    compare(made(spec), Grid2D(3, 5, key_stride=key_stride, query_stride=query_stride))
 
 
 @pytest.mark.parametrize("bits", TERMS)
@@ -98,10 +97,10 @@ def test_odd_sizes(spec: str, height: int, width: int) -> None:
 @pytest.mark.parametrize("options", ["", ",range=3", ",range=1"])
 @pytest.mark.parametrize("bits", ["1111", "1001", "0110", "0100", "0001", "0010", "0011"])
 def test_every_path(bits: str, options: str, path: Path) -> None:
-    valid = padding(12, 5)
-    compare(made(f"terms({bits}{options})"), Grid2D(3, 4), valid, path)
+    valid = padding(6, 4)
+    compare(made(f"terms({bits}{options})"), Grid2D(2, 3), valid, path)
     if bits == "0001":
-        compare(made(f"terms({bits}{options})"), Grid2D(3, 4), path=path)
+        compare(made(f"terms({bits}{options})"), Grid2D(2, 3), path=path)
 
 
 @pytest.mark.parametrize(
@@ -177,13 +176,13 @@ def test_no_terms_is_no_module() -> None:
     assert isinstance(build_attention("terms(0000)", dim=8, heads=2, axes=2), NoAttention)
 
 
-@pytest.mark.parametrize("path", ["tiles", "fold", "explicit", "blocks"])
+@pytest.mark.parametrize("path", ["tiles", "explicit"])
 def test_dropout_keeps_the_mean(path: Path) -> None:
     module = made("terms(0011)", amount=0.1).float()
     x, where = torch.randn(1, 12, 8), Grid2D(3, 4)
     module.dropout = 0.5
     with force_path(path), torch.no_grad():
-        drawn = torch.stack([module(x, geometry=where).context_BQD for _ in range(600)])
+        drawn = torch.stack([module(x, geometry=where).context_BQD for _ in range(400)])
         module.eval()
         expected = module(x, geometry=where).context_BQD
     assert not torch.equal(drawn[0], drawn[1])
