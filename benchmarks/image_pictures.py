@@ -155,7 +155,8 @@ def _draw_weights(figure: Any, axes: Any, view: CellView, part: Weights, head: i
         flat_K = weights_RC.ravel()
         best = np.argsort(-flat_K, kind="stable")[:STRONGEST]
         best = best[flat_K[best] >= SLIGHT * flat_K[best[0]]]
-        said += f"; arrows to {len(best)} of {flat_K.size:,} keys with {flat_K[best].sum():.0%}"
+        share = f"{flat_K[best].sum():.0%} of the weight"
+        said += f"; arrows to {len(best)} of {flat_K.size:,} keys, {share}"
         for key in best[::-1]:
             row, column = divmod(int(key), weights_RC.shape[1])
             place = (part.first[0] + row * part.step, part.first[1] + column * part.step)
@@ -175,7 +176,7 @@ def _draw_samples(axes: Any, view: CellView, part: Samples) -> None:
         _arrow(axes, view, regular, sampled, strength / strongest)
     said = f"{part.what}: taps moved by {float(moved_N.mean()):.2f} cells on average"
     if "modulated" in part.what:
-        said += f", thickness is modulation, up to {strongest:.2f}"
+        said += f", weighed by up to {strongest:.2f} (thickness)"
     axes.set_title(said, fontsize="small", wrap=True)
 
 

@@ -130,7 +130,7 @@ def test_a_cell_of_a_deformable_block_with_attention_has_two_panels(
     text = path.read_text()
     # The demo's first image is 128 x 96 pixels, scaled to 85 x 64 and padded to 96 x 64.
     assert "layer3.1, cell 2,3 of 4 x 6 cells of 16 pixels" in text
-    assert "terms(0010), gate 1: head 2; arrows to 10 of 24 keys with" in text
+    assert "terms(0010), gate 1: head 2; arrows to 10 of 24 keys, " in text
     assert "deformable 3 x 3: taps moved by 0.00 cells on average" in text
 
     pixel = ["--item", "0", "--pixel", "95,127", "--layer", "3"]
