@@ -236,7 +236,7 @@ def _predict(add: Add) -> None:
 
 
 def _draw(add: Add) -> None:
-    parser = add("draw", "draw validation curves of a grid, or where a run's attention looks")
+    parser = add("draw", "draw curves of a grid, or what a run says of an item and where it looks")
     below = "\n" + " " * 22
     parser.usage = (
         "attnbench draw GRID [--metric NAME] [--x updates|epochs|seconds] [--preset P] "
