@@ -4,32 +4,46 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from ..models.attention import Site
 
 Rows = list[dict[str, Any]]
 
 
 def list_attention() -> Rows:
     """Every variant's example specs, and for each task's sites `yes` or the reason against it."""
-    from ..models.attention import list_variants, parse_spec, refusal
+    from ..models.attention import list_variants, parse_spec
     from ..tasks.registry import TASKS
 
+    on_grids = {variant.name: variant.examples for variant in list_variants(axes=2)}
     return [
         {
             "spec": str(parse_spec(example)),
             "variant": variant.name,
             "summary": variant.summary.replace("``", "`"),
             "sites": {
-                f"{task.name}.{name}": refusal(example, site) or "yes"
+                f"{task.name}.{name}": _answer(example, site)
                 for task in TASKS.values()
                 for name, site in task.sites.items()
             },
         }
         for variant in list_variants()
-        for example in variant.examples
+        for example in dict.fromkeys([*variant.examples, *on_grids[variant.name]])
     ]
+
+
+def _answer(spec: str, site: Site) -> str:
+    """`yes`, or why a spec can't stand at a site; options differ between sequences and maps."""
+    from ..models.attention import SpecError, refusal
+
+    try:
+        return refusal(spec, site) or "yes"
+    except SpecError as error:
+        return str(error).partition(": ")[2]
 
 
 def list_tasks() -> Rows:
