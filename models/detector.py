@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torchvision.models.detection import FasterRCNN
 from torchvision.models.detection.faster_rcnn import TwoMLPHead
@@ -20,83 +18,9 @@ from torchvision.models.detection.rpn import AnchorGenerator
 from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign, clip_boxes_to_image
 from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 
-from .attention import Grid2D, Site
-from .backbones import AttendedResNet, BackboneSettings
+from .backbones import AttendedResNet
+from .image_config import LEVELS, DetectorConfig
 from .layers.detection import BoxPredictor, ProposalHead, Resize
-
-DETECTOR_SITES: dict[str, Site] = {
-    "backbone": Site("backbone", geometry=frozenset({Grid2D.name}), axes=2)
-}
-
-LEVELS = 5
-"""Levels of the pyramid: c2 to c5, and a last one pooled from c5's."""
-
-
-class DetectorSettings(BackboneSettings):
-    """Sizes and choices of a ``Detector``; the defaults are the FPN recipe on COCO."""
-
-    batch_norm: Literal["frozen", "batch", "sync"] = Field(
-        default="frozen",
-        description="norms of the backbone; frozen: as in the weights file, so it suits only "
-        "training from one",
-    )
-    trainable_stages: int = Field(
-        default=3,
-        ge=0,
-        le=5,
-        description="last stages of the backbone that learn, of stem and conv2 to conv5; from "
-        "scratch all do",
-    )
-    mask_padding: bool = Field(
-        default=False,
-        description="hide the padding of a batch from attention; the public code attends to it",
-    )
-    fpn_channels: int = Field(default=256, ge=1, description="channels of the feature pyramid")
-    box_head_dim: int = Field(default=1024, ge=1, description="width of the box head's two layers")
-    min_size: int = Field(default=800, ge=1, description="shorter side that images are scaled to")
-    max_size: int = Field(
-        default=1333, ge=1, description="longer side that images are scaled to at most"
-    )
-    anchor_sizes: tuple[int, ...] = Field(
-        default=(32, 64, 128, 256, 512), description="side of the anchors of each level, in pixels"
-    )
-    rpn_train_proposals: int = Field(
-        default=2000, ge=1, description="proposals an image in training"
-    )
-    rpn_test_proposals: int = Field(
-        default=1000, ge=1, description="proposals an image in inference"
-    )
-    rpn_samples: int = Field(
-        default=256, ge=1, description="anchors an image in the loss of proposals"
-    )
-    box_samples: int = Field(
-        default=512, ge=1, description="proposals an image in the loss of boxes"
-    )
-    score_threshold: float = Field(
-        default=0.05, ge=0, lt=1, description="least score of a detection"
-    )
-    nms_threshold: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="overlap above which the better detection of a class stays",
-    )
-    detections_per_image: int = Field(default=100, ge=1, description="most detections of an image")
-
-    @model_validator(mode="after")
-    def _anchors_fit(self) -> DetectorSettings:
-        if len(self.anchor_sizes) != LEVELS or min(self.anchor_sizes) < 1:
-            raise ValueError(
-                f"anchor_sizes has one size for each of the {LEVELS} levels of the pyramid, "
-                f"not {list(self.anchor_sizes)}"
-            )
-        return self
-
-
-class DetectorConfig(DetectorSettings):
-    """``DetectorSettings`` and what the data say."""
-
-    classes: int = Field(default=80, ge=1, description="classes, without the background")
 
 
 class Pyramid(nn.Module):

@@ -9,53 +9,13 @@ one module more after the backbone.
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
 
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
-from .attention import Grid2D, Site
-from .backbones import AttendedResNet, BackboneSettings
+from .backbones import AttendedResNet
 from .decoders import CrissCrossFreeHead, PyramidHead, conv_norm_relu
-
-SEGMENTER_SITES: dict[str, Site] = {
-    name: Site(name, geometry=frozenset({Grid2D.name}), axes=2) for name in ("backbone", "head")
-}
-
-
-class SegmenterSettings(BackboneSettings):
-    """Sizes and choices of a ``Segmenter``; the defaults are CCNet's on Cityscapes."""
-
-    head: str = Field(default="none", description="attention in one more module after the backbone")
-    batch_norm: Literal["sync", "batch", "frozen"] = Field(
-        default="batch",
-        description="norms: sync is over all processes; frozen, for the backbone alone, as in "
-        "the weights file",
-    )
-    output_stride: Literal[8, 16, 32] = Field(
-        default=8, description="pixels a cell of conv5's map; below 32 strides become dilations"
-    )
-    deep_stem: bool = Field(
-        default=False,
-        description="three 3x3 convolutions for the 7x7 stem, as in CCNet's public code",
-    )
-    decoder: Literal["ccnet", "fpn"] = Field(
-        default="ccnet", description="fpn: Panoptic FPN's semantic branch, which suits small sets"
-    )
-    decoder_channels: int = Field(default=512, ge=1, description="channels of the decoder")
-    head_dropout: float = Field(
-        default=0.1, ge=0, lt=1, description="on channels before the classifiers"
-    )
-    auxiliary: bool = Field(
-        default=True, description="a second classifier, of conv4's map, in training"
-    )
-
-
-class SegmenterConfig(SegmenterSettings):
-    """``SegmenterSettings`` and what the data say."""
-
-    classes: int = Field(default=19, ge=1, description="classes")
+from .image_config import SegmenterConfig
 
 
 class Segmenter(nn.Module):

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from ..datamodules.detection_config import DetectionDataConfig
 from ..models.attention import parse_spec
-from ..models.detector import DETECTOR_SITES, DetectorConfig, DetectorSettings
+from ..models.image_config import DETECTOR_SITES, DetectorConfig, DetectorSettings
 from .errors import ConfigError
 from .training_config import TrainingConfig
 
@@ -87,6 +87,15 @@ class DetectionConfig(TrainingConfig, DetectionDataConfig, DetectorSettings):
                 f"weights to a file of {self.resnet} trained on ImageNet, or batch_norm=batch to "
                 "learn from scratch"
             )
+
+    def refusal(self) -> str | None:
+        """Why the attention can't work with these strides."""
+        from ..models.attention import split_convolution
+        from ..models.layers.spatial import stride_refusal
+
+        rest, _ = split_convolution(self.backbone)
+        reason = stride_refusal(rest, self.key_stride, self.query_stride)
+        return None if reason is None else f"{self.backbone} can't stand at backbone: {reason}"
 
     def detector(self, classes: int) -> DetectorConfig:
         """The part of the settings that the model needs.

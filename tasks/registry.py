@@ -293,6 +293,7 @@ TASKS: dict[str, TaskEntry] = {
         measure=_detection_cost,
         training_items=detection_items,
         unhashed=_IMAGES_UNHASHED,
+        refuses=DetectionConfig.refusal,
     ),
     "segmentation": TaskEntry(
         name="segmentation",

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ..datamodules.segmentation_config import SegmentationDataConfig
 from ..models.attention import SiteError, SpecError, parse_spec
-from ..models.segmenter import SEGMENTER_SITES, Segmenter, SegmenterConfig, SegmenterSettings
+from ..models.image_config import SEGMENTER_SITES, SegmenterConfig, SegmenterSettings
 from .errors import ConfigError
 from .training_config import TrainingConfig
 
@@ -122,6 +122,8 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
 
     def _problem(self) -> SpecError | SiteError | None:
         """What is wrong with the model, which is built without allocating anything."""
+        from ..models.segmenter import Segmenter
+
         config = self.segmenter(classes=2).model_copy(update={"weights": None})
         key = config.model_dump_json()
         if key not in _PROBLEMS:

@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchvision.ops import deform_conv2d
 
 from .contract import Attention, AttentionOutput, AttentionState, SiteError
 from .deformable import OFFSET_LEARNING_RATE
@@ -143,6 +142,8 @@ class DeformableConv2d(nn.Module):
                     dilation=self.dilation,
                 )
             else:
+                from torchvision.ops import deform_conv2d  # slow to load
+
                 y_BCHW = deform_conv2d(
                     *tensors,
                     stride=(self.stride, self.stride),

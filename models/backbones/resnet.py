@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, cast
 
-import torchvision.models
 from torch import Tensor, nn
-from torchvision.models import get_model, get_model_builder, list_models, resnet
+from torchvision.models import get_model, resnet
 from torchvision.ops import FrozenBatchNorm2d
 
 from ..attention import Spec, split_convolution
 from ..attention.deformable_grid import DeformableConv2d
+from ..image_config import RESNETS, STAGES
 from ..layers.spatial import Gate, Grids, Padding, SpatialAttention, build_spatial
 from .block import AttendedBlock, deform, dilate
 from .weights import is_inserted, load_weights
@@ -30,16 +30,6 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
     "frozen": FrozenBatchNorm2d,
     "sync": nn.SyncBatchNorm,
 }
-
-RESNETS = tuple(
-    name
-    for name in list_models(torchvision.models)
-    if get_model_builder(name).__module__ == resnet.__name__
-)
-"""Names of torchvision's ResNets."""
-
-STAGES = (2, 3, 4, 5)
-"""conv2 to conv5 of the papers, layer1 to layer4 in torchvision."""
 
 
 class AttendedResNet(nn.Module):

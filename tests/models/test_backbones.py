@@ -13,13 +13,8 @@ from torchvision.models._utils import IntermediateLayerGetter
 
 from attnbench.models.attention import SiteError, SpecError
 from attnbench.models.attention.deformable_grid import DeformableConv2d
-from attnbench.models.backbones import (
-    RESNETS,
-    AttendedBlock,
-    AttendedResNet,
-    BackboneSettings,
-    WeightsError,
-)
+from attnbench.models.backbones import AttendedBlock, AttendedResNet, WeightsError
+from attnbench.models.image_config import RESNETS, BackboneSettings
 
 IMAGE_SIZE = (45, 61)
 
@@ -103,6 +98,12 @@ def test_the_paper_has_six_and_three_modules_in_resnet_50() -> None:
         *(f"layer3.{block}.attention.attention" for block in range(6)),
         *(f"layer4.{block}.attention.attention" for block in range(3)),
     ]
+
+
+def test_the_names_are_those_of_torchvision() -> None:
+    known = torchvision.models.list_models(torchvision.models)
+    builders = {name: torchvision.models.get_model_builder(name).__module__ for name in known}
+    assert set(RESNETS) == {n for n, module in builders.items() if module.endswith(".resnet")}
 
 
 @pytest.mark.parametrize("name", ["resnet34", "resnext50_32x4d", "wide_resnet50_2"])

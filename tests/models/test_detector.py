@@ -9,7 +9,8 @@ from torchvision.models.detection import FasterRCNN, fasterrcnn_resnet50_fpn
 from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 
 from attnbench.models.attention import SiteError
-from attnbench.models.detector import DETECTOR_SITES, Detector, DetectorConfig
+from attnbench.models.detector import Detector
+from attnbench.models.image_config import DETECTOR_SITES, DetectorConfig
 
 TINY: dict[str, Any] = {
     "resnet": "resnet18",

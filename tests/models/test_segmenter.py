@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from attnbench.models.attention import SiteError
 from attnbench.models.attention.deformable_grid import DeformableConv2d
+from attnbench.models.image_config import SEGMENTER_SITES, SegmenterConfig
 from attnbench.models.layers.spatial import SpatialAttention
-from attnbench.models.segmenter import SEGMENTER_SITES, Segmenter, SegmenterConfig
+from attnbench.models.segmenter import Segmenter
 
 TINY: dict[str, Any] = {"resnet": "resnet18", "classes": 5, "decoder_channels": 16}
 DECODERS = ["ccnet", "fpn"]
