@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -152,13 +153,24 @@ def table(options: Options, words: list[str]) -> int:
 
 def cost(options: Options, words: list[str]) -> int:
     """`attnbench cost`."""
+    from ..results import write_atomically
     from .cell import Choice
     from .cost import cost_table, grid_costs
+    from .cost_report import Counted, cost_report
     from .grid import load_grid
     from .settings import parse_settings
 
     choice = Choice(preset=options.preset, rows=options.rows, settings=parse_settings(options.set))
-    costs = {name: grid_costs(load_grid(name), choice) for name in options.grids}
+    grids = {name: load_grid(name) for name in options.grids}
+    costs = {name: grid_costs(grid, choice) for name, grid in grids.items()}
+    if options.save is not None:
+        counted = [
+            Counted(f"{grid.grid}, preset {options.preset}", grid.task, costs[name])
+            for name, grid in grids.items()
+        ]
+        command = shlex.join(["attnbench", *words])
+        write_atomically(options.save, cost_report(counted, command).encode())
+        return _show(f"wrote {options.save}")
     if options.json:
         return _print_json([cost.as_json() for rows in costs.values() for cost in rows])
     for rows in costs.values():

@@ -209,6 +209,10 @@ def _cost(add: Add) -> None:
     parser.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
     _set(parser)
     _json(parser)
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE",
+        help="write Markdown with ratios, and what each row adds to the one without attention",
+    )  # fmt: skip
 
 
 def _predict(add: Add) -> None:

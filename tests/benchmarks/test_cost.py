@@ -1,6 +1,7 @@
 """The counted multiply-accumulates stand where the paper has them."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +52,18 @@ def test_published_parameters_stand_beside_ours(capsys: pytest.CaptureFixture[st
     heading, row = capsys.readouterr().out.splitlines()[1:3]
     assert heading.split()[:4] == ["row", "params", "published", "diff"]
     assert row.split()[:6] == ["SAN", "L=4", "40.20", "M", "40.2", "M"]
+
+
+def test_what_attention_adds_is_saved_beside_what_the_paper_says_it_adds(tmp_path: Path) -> None:
+    file = tmp_path / "costs.md"
+    rows = ["w/o", "1111", "w/o+deformable", "1111+deformable"]
+    words = ["spatial-attention/nmt-deformable", "--rows", *rows, "--save", str(file)]
+    assert main(["cost", *words]) == 0
+    lines = [line.split("|")[1:-1] for line in file.read_text().splitlines() if "|" in line]
+    found = {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in lines}
+    assert list(found) == ["row", "---", *rows]
+    assert found["w/o"][4:7] == ["–", "–", "–"]
+    ours, theirs, ratio = map(float, found["1111"][4:7])
+    assert theirs == 1.0 and ours == pytest.approx(theirs, abs=0.1)
+    assert ratio == pytest.approx(ours / theirs, abs=0.01)
+    assert float(found["1111+deformable"][5]) == 1.0  # 3.2 less the 2.2 of w/o+deformable
