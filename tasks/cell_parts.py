@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..models.attention import Grid2D
 from ..models.attention.deformable_grid import DeformableConv2d
 from ..models.attention.dynamic_grid import DynamicGrid
+from ..models.attention.grid_terms import GridTermsAttention
 from ..models.attention.terms import TermsAttention
 
 Cell = tuple[int, int]
@@ -107,6 +108,10 @@ def weights_of_query(
         args, kwargs: what it is called with.
         query: number of the query.
     """
+    if isinstance(module, GridTermsAttention) and module.reads_keys_only:  # one row for all
+        with torch.no_grad():
+            weights_BHQK = module(*args, **{**kwargs, "need_weights": True}).weights
+        return weights_BHQK[0, :, query].float().cpu()
     values: list[Tensor] = []
     contexts: list[Tensor] = []
 

@@ -18,7 +18,8 @@ from .contract import Attention, AttentionOutput, AttentionState, SiteError
 from .geometry import Geometry, Sequence1D
 from .grid import Grid2D
 from .grid_scores import GridScores
-from .kernels import Energy
+from .kernels import Energy, forced_path
+from .key_only import attend_by_keys_only
 from .masks import Allowed, AttentionMask
 from .registry import register_attention
 from .terms import KeyValueState, TermsAttention, bits_of
@@ -145,6 +146,12 @@ class GridTermsAttention(TermsAttention):
             raise SiteError(
                 f"relative positions on a feature map need the geometry Grid2D, not {geometry.name}"
             )
+        if self.reads_keys_only and not need_weights and forced_path() is None:
+            source_BKD = query_BQD if memory_BKD is None else memory_BKD
+            valid_BK = None if mask is None else mask.keys_BK
+            dropout = self.dropout if self.training else 0.0
+            context_B1D = attend_by_keys_only(self, source_BKD, valid_BK, dropout)
+            return AttentionOutput(context_B1D.expand(-1, query_BQD.shape[1], -1))
         return super().forward(
             query_BQD, memory_BKD, geometry=geometry, mask=mask, need_weights=need_weights
         )
@@ -159,6 +166,11 @@ class GridTermsAttention(TermsAttention):
     def reads_positions(self) -> bool:
         """Whether it must be told where the cells stand."""
         return self.relative_proj is not None or self.range > 0
+
+    @property
+    def reads_keys_only(self) -> bool:
+        """Whether all queries have the same weights, over all keys."""
+        return self.terms == (False, False, True, False) and not self.range
 
     @property
     def reach(self) -> int | None:
