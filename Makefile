@@ -12,6 +12,11 @@ CAPTION_DATA := --preset smoke --data demo --root runs/demo-captions --out runs/
 SENTIMENT_GRID := mult/ablation
 SENTIMENT_ROWS := "Language only" EF-Transformer MulT
 SENTIMENT_DATA := --preset smoke --data demo --root runs/demo-sentiment --out runs/demo
+DETECTION_GRID := spatial-attention/detection
+DETECTION_DATA := --preset smoke --data demo --root runs/demo-detection --out runs/demo
+SEGMENTATION_GRID := spatial-attention/segmentation
+SEGMENTATION_DATA := --preset smoke --data demo --root runs/demo-segmentation --out runs/demo
+IMAGE_ROWS := w/o 1111
 NOT_HERE := not slurm and not ray and not browser and not java and not fairseq and not gpu and not slow
 
 .DEFAULT_GOAL := help
@@ -29,9 +34,15 @@ demo: $(STAMP) ## train small grids of each task on synthetic sets and print the
 	@$(VENV)/bin/attnbench run $(CAPTION_GRID) $(CAPTION_DATA)
 	@$(VENV)/bin/attnbench data demo sentiment --root runs/demo-sentiment
 	@$(VENV)/bin/attnbench run $(SENTIMENT_GRID) $(SENTIMENT_DATA) --rows $(SENTIMENT_ROWS)
+	@$(VENV)/bin/attnbench data demo detection --root runs/demo-detection
+	@$(VENV)/bin/attnbench run $(DETECTION_GRID) $(DETECTION_DATA) --rows $(IMAGE_ROWS)
+	@$(VENV)/bin/attnbench data demo segmentation --root runs/demo-segmentation
+	@$(VENV)/bin/attnbench run $(SEGMENTATION_GRID) $(SEGMENTATION_DATA) --rows $(IMAGE_ROWS)
 	@$(VENV)/bin/attnbench table $(DEMO_GRID) --preset smoke --data demo --out runs/demo --rows $(DEMO_ROWS)
 	@$(VENV)/bin/attnbench table $(CAPTION_GRID) --preset smoke --data demo --out runs/demo
 	@$(VENV)/bin/attnbench table $(SENTIMENT_GRID) --preset smoke --data demo --out runs/demo --rows $(SENTIMENT_ROWS)
+	@$(VENV)/bin/attnbench table $(DETECTION_GRID) --preset smoke --data demo --out runs/demo --rows $(IMAGE_ROWS)
+	@$(VENV)/bin/attnbench table $(SEGMENTATION_GRID) --preset smoke --data demo --out runs/demo --rows $(IMAGE_ROWS)
 
 test: $(STAMP) ## run the tests that need no cluster, Java, browser, GPU or extra
 	@$(VENV)/bin/python -m pytest -m "$(NOT_HERE)"

@@ -69,7 +69,7 @@ def _layout(grid: Counted, rows: Mapping[str, RowCost], command: str) -> Layout:
     notes |= {f"{cost.row}: n/a, {cost.reason}": None for cost in grid.rows if cost.reason}
     explained = (
         "GFLOPs are 10^9 multiply-accumulates of the explicit path, counted over the real modules; "
-        "executed are those of the path that would run; adds is the difference from the row "
+        "executed are those of the path that a GPU would take; adds is the difference from the row "
         f"{WITHOUT} ({WITHOUT}+deformable for rows with deformable convolution)."
     )
     return Layout(

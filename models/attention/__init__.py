@@ -11,7 +11,8 @@ P   relative offsets ``key index - query index``
 D   model width
 E   width of one head, ``D / H``
 N   regions of an image
-G   width of the embedding of two boxes' geometry
+G   width of the embedding of two boxes' geometry, or groups of a convolution
+Y,X rows and columns of a feature map; as ``BCHW`` where it is an image, as torch has it
 ==  =======================================================================
 """
 
