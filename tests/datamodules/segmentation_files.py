@@ -75,7 +75,7 @@ def write_folders(root: Path, values: Any = tuple(range(12)), *, nested: bool = 
     return root
 
 
-def data(root: Path, dataset: str = "cityscapes", **settings: Any) -> SegmentationData:
+def data(root: Path | None, dataset: str = "cityscapes", **settings: Any) -> SegmentationData:
     """Open a folder with small crops."""
     settings = {"batch_size": 2, "crop_height": 8, "crop_width": 10, **settings}
     return SegmentationData(SegmentationDataConfig(dataset=dataset, root=root, **settings))

@@ -23,9 +23,13 @@ class Line(TaskModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         if self.optimizer == "adam":
-            translation = TranslationConfig(precision=self.kind, clip_norm=1.0)
+            translation = TranslationConfig.model_validate(
+                {"precision": self.kind, "clip_norm": 1.0}
+            )
             return adam(self.model, translation, 0.1)
-        detection = DetectionConfig(precision=self.kind, clip_norm=1.0, learning_rate=0.1)
+        detection = DetectionConfig.model_validate(
+            {"precision": self.kind, "clip_norm": 1.0, "learning_rate": 0.1}
+        )
         return adamw(self.model, detection)
 
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
