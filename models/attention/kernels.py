@@ -153,7 +153,8 @@ def attend(
         need_weights: return the weights too (before dropout); takes the explicit path.
 
     Returns:
-        context (B, H, Q, E) and weights (B, H, Q, K) or None.
+        context (B, H, Q, E), with 1 for Q where all queries read the same, and weights
+        (B, H, Q, K) or None.
     """
     path = "explicit" if need_weights else _choose(energy, value_BHKE, allowed, dropout)
     if energy.cells is not None:  # on every path
@@ -171,7 +172,7 @@ def attend(
     if allowed.any_BHQ1 is not None:
         context = context * allowed.any_BHQ1
         weights = None if weights is None else weights * allowed.any_BHQ1
-    return context.expand(-1, -1, queries, -1), weights
+    return context, weights
 
 
 def _choose(energy: Energy, value_BHKE: Tensor, allowed: Allowed, dropout: float) -> Path:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from .contract import Attention, AttentionOutput, AttentionState, SiteError
 from .geometry import Geometry, Sequence1D
-from .kernels import AxisScores, Energy, attend
+from .kernels import AxisScores, Energy, attend, forced_path
 from .masks import Allowed, AttentionMask
 from .registry import register_attention
 from .traits import Traits
@@ -233,7 +233,10 @@ class TermsAttention(Attention):
             dropout=self.dropout if self.training else 0.0,
             need_weights=need_weights,
         )
-        context_BQD = self.out_proj(context_BHQE.transpose(1, 2).flatten(2))
+        context_BQD = context_BHQE.transpose(1, 2).flatten(2)
+        if forced_path() == "explicit":  # the cost on paper is that of every query
+            context_BQD = context_BQD.expand(-1, queries, -1)
+        context_BQD = self.out_proj(context_BQD).expand(-1, queries, -1).contiguous()
         return AttentionOutput(context_BQD, weights, state)
 
     def begin(
