@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import mmap
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -247,9 +248,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             size = Size(options.batch, height, width, stride, *common)
             for bits in options.rows:
                 worst = max(worst, check_equal(bits, size))
-                rows += compare(MMCV, bits, size, options.rounds, clock)
+                found = compare(MMCV, bits, size, options.rounds, clock)
                 if bits == "1111":
-                    rows += compare(DOT, bits, size, options.rounds, clock)
+                    found += compare(DOT, bits, size, options.rounds, clock)
+                for one in found:  # the whole takes long
+                    print(f"{one.what}: {one.note}", file=sys.stderr, flush=True)
+                rows += found
     print(
         f"attention on maps, forward and backward: batch {options.batch}, {options.heads} heads, "
         f"C={options.dim}, {options.device}, {options.threads} threads, {options.rounds} turns, "
