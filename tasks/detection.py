@@ -160,7 +160,7 @@ class DetectionTask(TaskModule):
         )
         of_class = dict(zip(data.category_ids, data.classes, strict=True))
         per_class = {f"box_ap/{of_class[i]}": ap for i, ap in scores.per_class.items()}
-        signature = f"images:{scores.images}|detections:{len(said.predictions)}"
+        signature = f"images:{scores.images} of {data.split_name(split)}"
         had = [name for name, value in scores.values.items() if value is not None]
         return Evaluation(
             scores.values | per_class,
