@@ -21,7 +21,7 @@ from .errors import ConfigError, Diverged
 from .image_pictures import ImagePicture, picture_of_boxes
 from .metrics.detection import ImageBoxes, box_scores, boxes_of
 from .module import Evaluation, TaskModule
-from .optimizers import adamw, sgd
+from .optimizers import by_update, sgd_or_adamw
 from .schedules import falling_factor, stepped_factor
 
 if TYPE_CHECKING:
@@ -65,20 +65,7 @@ class DetectionTask(TaskModule):
     def configure_optimizers(self) -> dict[str, Any]:
         """SGD or AdamW over what learns; parameters with ``lr_scale`` learn at that multiple."""
         config = self.config
-        if config.optimiser == "adamw":
-            optimizer: torch.optim.Optimizer = adamw(self.model, config)
-        else:
-            optimizer = sgd(
-                self.model,
-                learning_rate=config.learning_rate,
-                momentum=config.momentum,
-                weight_decay=config.weight_decay,
-            )
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate_factor(config))
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        return by_update(sgd_or_adamw(self.model, config), rate_factor(config))
 
     def on_train_batch_start(self, batch: DetectionBatch, batch_idx: int) -> None:
         """Make chance a function of (seed, batch), so that a resumed run goes on exactly.

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from ..datamodules.detection_config import DetectionDataConfig
 from ..models.attention import parse_spec
 from ..models.image_config import DETECTOR_SITES, DetectorConfig, DetectorSettings
-from .errors import ConfigError
+from .image_norms import check_frozen_norms
 from .training_config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -81,12 +81,7 @@ class DetectionConfig(TrainingConfig, DetectionDataConfig, DetectorSettings):
 
     def check_training(self) -> None:
         """Raise ConfigError where norms that don't learn would have nothing to start from."""
-        if self.batch_norm == "frozen" and self.weights is None:
-            raise ConfigError(
-                "batch_norm=frozen keeps what trained weights have learnt, and there are none: set "
-                f"weights to a file of {self.resnet} trained on ImageNet, or batch_norm=batch to "
-                "learn from scratch"
-            )
+        check_frozen_norms(self)
 
     def refusal(self) -> str | None:
         """Why the attention can't work with these strides."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,6 +56,26 @@ def sgd(
     return torch.optim.SGD(
         groups_by_rate(model, learning_rate), momentum=momentum, weight_decay=weight_decay
     )
+
+
+def sgd_or_adamw(
+    model: nn.Module, config: SegmentationConfig | DetectionConfig
+) -> torch.optim.Optimizer:
+    """The optimiser that ``config.optimiser`` names."""
+    if config.optimiser == "adamw":
+        return adamw(model, config)
+    return sgd(
+        model,
+        learning_rate=config.learning_rate,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+    )
+
+
+def by_update(optimizer: torch.optim.Optimizer, factor: Callable[[int], float]) -> dict[str, Any]:
+    """The optimiser with a factor of its rate by update, as Lightning wants them."""
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
 
 def groups_by_rate(model: nn.Module, learning_rate: float) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from .errors import ConfigError, Diverged
 from .image_pictures import ImagePicture, picture_of_labels
 from .metrics.segmentation import Confusion, segmentation_scores
 from .module import Evaluation, Phase, PredictionFiles, TaskModule
-from .optimizers import adamw, sgd
+from .optimizers import by_update, sgd_or_adamw
 from .schedules import falling_factor
 from .segmentation_config import SegmentationConfig
 from .segmentation_loss import balancing_weights, hard_labels, pixel_cross_entropy
@@ -61,23 +61,10 @@ class SegmentationTask(TaskModule):
     def configure_optimizers(self) -> dict[str, Any]:
         """SGD or AdamW; parameters with ``lr_scale`` learn at that multiple of the rate."""
         config = self.config
-        if config.optimiser == "adamw":
-            optimizer: torch.optim.Optimizer = adamw(self.model, config)
-        else:
-            optimizer = sgd(
-                self.model,
-                learning_rate=config.learning_rate,
-                momentum=config.momentum,
-                weight_decay=config.weight_decay,
-            )
         factor = falling_factor(
             config.schedule, config.warmup_steps, config.max_steps, config.power
         )
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        return by_update(sgd_or_adamw(self.model, config), factor)
 
     def on_train_batch_start(self, batch: SegmentationBatch, batch_idx: int) -> None:
         """Make chance a function of (seed, batch), so that a resumed run goes on exactly."""

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from ..datamodules.segmentation_config import SegmentationDataConfig
 from ..models.attention import SiteError, SpecError, parse_spec
 from ..models.image_config import SEGMENTER_SITES, SegmenterConfig, SegmenterSettings
-from .errors import ConfigError
+from .image_norms import check_frozen_norms
 from .training_config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -137,12 +137,7 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
 
     def check_training(self) -> None:
         """Raise ConfigError where norms that don't learn would have nothing to start from."""
-        if self.batch_norm == "frozen" and self.weights is None:
-            raise ConfigError(
-                "batch_norm=frozen keeps what trained weights have learnt, and there are none: set "
-                f"weights to a file of {self.resnet} trained on ImageNet, or batch_norm=batch to "
-                "learn from scratch"
-            )
+        check_frozen_norms(self)
 
     def segmenter(self, classes: int) -> SegmenterConfig:
         """The part of the settings that the model needs."""
