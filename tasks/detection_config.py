@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -11,9 +11,6 @@ from ..models.attention import parse_spec
 from ..models.image_config import DETECTOR_SITES, DetectorConfig, DetectorSettings
 from .image_norms import check_frozen_norms
 from .training_config import TrainingConfig
-
-if TYPE_CHECKING:
-    from .module import Phase
 
 DETECTION_SITES = DETECTOR_SITES
 
@@ -100,16 +97,6 @@ class DetectionConfig(TrainingConfig, DetectionDataConfig, DetectorSettings):
         """
         names = DetectorSettings.model_fields
         return DetectorConfig(classes=classes, **{name: getattr(self, name) for name in names})
-
-
-def detection_phases(config: DetectionConfig) -> tuple[Phase, ...]:
-    """The only phase of training."""
-    from .module import Phase
-
-    every = config.check_every
-    return (
-        Phase("", config.max_steps, every, config.validate_every or every, config.average_last),
-    )
 
 
 def detection_items(config: DetectionConfig) -> float:

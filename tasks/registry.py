@@ -15,14 +15,12 @@ from .detection_config import (
     DETECTION_SITES,
     DetectionConfig,
     detection_items,
-    detection_phases,
 )
 from .errors import ConfigError
 from .segmentation_config import (
     SEGMENTATION_SITES,
     SegmentationConfig,
     segmentation_items,
-    segmentation_phases,
 )
 from .sentiment_config import SENTIMENT_TASK_SITES, SentimentConfig
 from .training_config import TrainingConfig
@@ -100,7 +98,9 @@ def _translation(config: TranslationConfig, data: TranslationData) -> Translatio
     return TranslationTask(config, len(data.source_vocabulary), len(data.target_vocabulary))
 
 
-def _translation_phases(config: TranslationConfig) -> tuple[Phase, ...]:
+def _one_phase(
+    config: TranslationConfig | DetectionConfig | SegmentationConfig,
+) -> tuple[Phase, ...]:
     from .module import Phase
 
     every = config.check_every
@@ -246,7 +246,7 @@ TASKS: dict[str, TaskEntry] = {
         config=TranslationConfig,
         data=_translation_data,
         build=_translation,
-        phases=_translation_phases,
+        phases=_one_phase,
         sites=TRANSLATION_SITES,
         metric="bleu",
         measure=_translation_cost,
@@ -287,7 +287,7 @@ TASKS: dict[str, TaskEntry] = {
         config=DetectionConfig,
         data=_detection_data,
         build=_detection,
-        phases=detection_phases,
+        phases=_one_phase,
         sites=DETECTION_SITES,
         metric="box_ap",
         measure=_detection_cost,
@@ -301,7 +301,7 @@ TASKS: dict[str, TaskEntry] = {
         config=SegmentationConfig,
         data=_segmentation_data,
         build=_segmentation,
-        phases=segmentation_phases,
+        phases=_one_phase,
         sites=SEGMENTATION_SITES,
         metric="miou",
         measure=_segmentation_cost,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -12,9 +12,6 @@ from ..models.attention import SiteError, SpecError, parse_spec
 from ..models.image_config import SEGMENTER_SITES, SegmenterConfig, SegmenterSettings
 from .image_norms import check_frozen_norms
 from .training_config import TrainingConfig
-
-if TYPE_CHECKING:
-    from .module import Phase
 
 SEGMENTATION_SITES = SEGMENTER_SITES
 
@@ -155,16 +152,6 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
         height, width = self.window
         how = f"sliding {height}x{width}|overlap:{self.overlap:.3g}"
         return (how if self.inference == "sliding" else "whole") + "|flip" * self.flip
-
-
-def segmentation_phases(config: SegmentationConfig) -> tuple[Phase, ...]:
-    """The only phase of training."""
-    from .module import Phase
-
-    every = config.check_every
-    return (
-        Phase("", config.max_steps, every, config.validate_every or every, config.average_last),
-    )
 
 
 def segmentation_items(config: SegmentationConfig) -> float:
