@@ -13,7 +13,7 @@ from torchvision.ops import FeaturePyramidNetwork
 
 from .attention import SiteError, split_convolution
 from .attention.deformable_grid import DeformableConv2d
-from .layers.spatial import Grids, SpatialAttention, build_spatial
+from .layers.spatial import Grids, SpatialAttention, build_spatial, drawn_apart
 
 Norm = Callable[[int], nn.Module]
 
@@ -49,8 +49,9 @@ class CrissCrossFreeHead(nn.Module):
         super().__init__()
         rest, convolution = split_convolution(attention)
         inputs = channels["c5"]
-        self.reduce = conv_norm_relu(inputs, width, norm, convolution)
-        self.attention = build_spatial(rest, width, **options)
+        with drawn_apart():
+            self.reduce = conv_norm_relu(inputs, width, norm, convolution)
+            self.attention = build_spatial(rest, width, **options)
         self.refine = conv_norm_relu(width, width, norm)
         self.join = conv_norm_relu(inputs + width, width, norm)
         self.dropout = nn.Dropout2d(head_dropout)
@@ -93,7 +94,8 @@ class PyramidHead(nn.Module):
                 f"head={attention!r} can't stand in the decoder fpn, which has no 3x3 convolution "
                 "before it: put deformable into backbone, or choose decoder=ccnet"
             )
-        attention_module = build_spatial(rest, width, **options)
+        with drawn_apart():
+            attention_module = build_spatial(rest, width, **options)
         self.fpn = AttendedPyramid(list(channels.values()), width, attention_module)
         self.levels = nn.ModuleList(conv_norm_relu(width, width, norm) for _ in channels)
         self.dropout = nn.Dropout2d(head_dropout)

@@ -19,7 +19,7 @@ from torchvision.ops import FrozenBatchNorm2d
 from ..attention import Spec, split_convolution
 from ..attention.deformable_grid import DeformableConv2d
 from ..image_config import RESNETS, STAGES
-from ..layers.spatial import Gate, Grids, Padding, SpatialAttention, build_spatial
+from ..layers.spatial import Gate, Grids, Padding, SpatialAttention, build_spatial, drawn_apart
 from .block import AttendedBlock, deform, dilate
 from .weights import is_inserted, load_weights
 
@@ -105,12 +105,13 @@ class AttendedResNet(nn.Module):
             query_stride=query_stride,
             gate=gate,
         )
-        for stage in sorted(set(stages)):
-            for block in self.stage(stage):
-                assert isinstance(block, AttendedBlock)
-                block.attention = build(block.spatial.out_channels)
-                if convolution is not None:
-                    deform(block, convolution, name)
+        with drawn_apart():
+            for stage in sorted(set(stages)):
+                for block in self.stage(stage):
+                    assert isinstance(block, AttendedBlock)
+                    block.attention = build(block.spatial.out_channels)
+                    if convolution is not None:
+                        deform(block, convolution, name)
         if weights is not None:
             load_weights(self, Path(weights))
 

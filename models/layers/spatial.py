@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -164,6 +165,18 @@ class SpatialAttention(nn.Module):
     def extra_repr(self) -> str:
         """What ``print`` shows."""
         return f"key_stride={self.key_stride}, query_stride={self.query_stride}"
+
+
+@contextmanager
+def drawn_apart() -> Iterator[None]:
+    """Draw first weights apart from all others'.
+
+    With one seed, models whose attention differs then have the same first weights around it.
+    """
+    seed = int(torch.randint(2**62, (), device="cpu"))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def build_spatial(

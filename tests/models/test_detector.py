@@ -61,6 +61,15 @@ def test_it_finds_what_torchvisions_detector_finds(backbone: str) -> None:
             torch.testing.assert_close(one[key], expected[key])
 
 
+@pytest.mark.parametrize("backbone", ["terms(0010)", "terms(1111)+deformable", "dot"])
+def test_variants_of_one_seed_start_from_the_same_weights_around_the_attention(
+    backbone: str,
+) -> None:
+    without, other = tiny().state_dict(), tiny(backbone=backbone).state_dict()
+    differing = {n for n, x in without.items() if n not in other or not torch.equal(x, other[n])}
+    assert differing == set()
+
+
 def test_the_defaults_are_torchvisions_faster_rcnn() -> None:
     with torch.device("meta"):
         theirs = fasterrcnn_resnet50_fpn(weights=None, weights_backbone=None, num_classes=81)

@@ -45,6 +45,16 @@ def test_logits_have_the_size_of_the_image(decoder: str) -> None:
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
+def test_variants_of_one_seed_start_from_the_same_weights_around_the_attention(
+    decoder: str,
+) -> None:
+    without = tiny(decoder=decoder).state_dict()
+    other = tiny(decoder=decoder, backbone="terms(0010)+deformable", head="dot").state_dict()
+    differing = {n for n, x in without.items() if n not in other or not torch.equal(x, other[n])}
+    assert differing == set()
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("head", ["terms(1111)", "dynamic(kernel=3)"])
 def test_gradients_reach_every_parameter(decoder: str, head: str) -> None:
     model = tiny(decoder=decoder, backbone="terms(0010)+deformable", head=head, gate="one").train()
