@@ -97,13 +97,10 @@ class CaptioningTask(TaskModule):
         batches = int(self.trainer.num_training_batches)
         return partial(ngsan_factor, epoch_steps=-(-batches // config.accumulate))
 
-    def on_train_batch_start(self, batch: CaptionBatch, batch_idx: int) -> None:
-        """Make chance a function of (seed, phase, batch), so that a resumed run goes on exactly."""
-        torch.manual_seed(self._chance())
-
-    def _chance(self) -> int:
-        stream = 2 * self.config.seed + (self.phase == SELF_CRITICAL)
-        return stream * 1_000_003 + self.batches_seen
+    def chance(self) -> int:
+        """As in ``TaskModule``, with draws of its own for each phase."""
+        phase = self.phase == SELF_CRITICAL
+        return super().chance() + (self.config.seed + phase) * 1_000_003
 
     def loss(self, batch: CaptionBatch, smoothing: float) -> Tensor:
         """Mean cross-entropy of a word or end in nats, over all captions of all images."""
@@ -135,7 +132,7 @@ class CaptioningTask(TaskModule):
         """The policy-gradient loss, with reward, baseline and their difference logged apart."""
         assert self._rewards is not None, "begin_phase prepares the rewards"
         try:
-            step = self_critical_loss(self.model, batch, self._rewards, self.config, self._chance())
+            step = self_critical_loss(self.model, batch, self._rewards, self.config, self.chance())
         except DecodingError as error:
             raise Diverged(
                 f"after {self.global_step} self-critical updates {error}: lower scst_learning_rate "

@@ -67,13 +67,6 @@ class DetectionTask(TaskModule):
         config = self.config
         return by_update(sgd_or_adamw(self.model, config), rate_factor(config))
 
-    def on_train_batch_start(self, batch: DetectionBatch, batch_idx: int) -> None:
-        """Make chance a function of (seed, batch), so that a resumed run goes on exactly.
-
-        Anchors and proposals that the losses count are drawn with torch's own generator.
-        """
-        torch.manual_seed(self.config.seed * 1_000_003 + self.batches_seen)
-
     def losses(self, batch: DetectionBatch) -> dict[str, Tensor]:
         """The four parts of the loss, by the names in ``LOSSES``; the model must be training."""
         targets = [{"boxes": t.boxes_N4, "labels": t.labels_N} for t in batch.targets]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import lightning
+import torch
 from torch import Tensor
 
 from .averaging import average_checkpoints
@@ -143,16 +144,23 @@ class AttentionMap:
 class TaskModule(lightning.LightningModule):
     """A LightningModule that the runner can train phase by phase, and evaluate."""
 
-    def begin_phase(self, phase: Phase, data: Any) -> None:
-        """Get ready for a phase, before its training begins or goes on."""
+    config: Any
+    """All settings; every task has ``seed`` among them."""
 
     clip_value: float = 0.0
     """Largest value of a gradient; 0 does not clip values."""
 
-    @property
-    def batches_seen(self) -> int:
-        """Training batches so far, over all restarts: what chance is made a function of."""
-        return self.trainer.fit_loop.epoch_loop.total_batch_idx
+    def begin_phase(self, phase: Phase, data: Any) -> None:
+        """Get ready for a phase, before its training begins or goes on."""
+
+    def chance(self) -> int:
+        """The seed of all that is drawn in a batch: a function of seed and batch."""
+        batches_seen = self.trainer.fit_loop.epoch_loop.total_batch_idx  # over all restarts
+        return self.config.seed * 1_000_003 + batches_seen
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """Seed the batch's draws, so that a resumed run goes on bit by bit."""
+        torch.manual_seed(self.chance())
 
     def configure_gradient_clipping(
         self,

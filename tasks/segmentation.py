@@ -66,10 +66,6 @@ class SegmentationTask(TaskModule):
         )
         return by_update(sgd_or_adamw(self.model, config), factor)
 
-    def on_train_batch_start(self, batch: SegmentationBatch, batch_idx: int) -> None:
-        """Make chance a function of (seed, batch), so that a resumed run goes on exactly."""
-        torch.manual_seed(self.config.seed * 1_000_003 + self.batches_seen)
-
     def losses(self, batch: SegmentationBatch) -> dict[str, Tensor]:
         """Mean cross-entropy in nats a labelled pixel: ``main``, and ``auxiliary`` in training."""
         config, logits = self.config, self.model(batch.images_B3HW)

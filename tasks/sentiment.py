@@ -103,11 +103,11 @@ class SentimentTask(TaskModule):
         return optimizer
 
     def on_train_batch_start(self, batch: SentimentBatch, batch_idx: int) -> None:
-        """Make rate and chance functions of (seed, batch): a resumed run goes on exactly."""
+        """As in ``TaskModule``, and make the rate a function of the update too."""
+        super().on_train_batch_start(batch, batch_idx)
         factor = self._factor(self.global_step)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = group["initial_lr"] * factor
-        torch.manual_seed(self.config.seed * 1_000_003 + self.batches_seen)
 
     def _factor(self, step: int) -> float:
         """What the peak rate is multiplied with at update ``step``, from 0."""

@@ -53,10 +53,6 @@ class TranslationTask(TaskModule):
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def on_train_batch_start(self, batch: TranslationBatch, batch_idx: int) -> None:
-        """Make dropout a function of (seed, batch), so that a resumed run goes on bit by bit."""
-        torch.manual_seed(self.config.seed * 1_000_003 + self.batches_seen)
-
     def loss(self, batch: TranslationBatch, smoothing: float) -> Tensor:
         """Mean cross-entropy a target token, label-smoothed over the whole vocabulary.
 

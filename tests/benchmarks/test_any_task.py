@@ -64,8 +64,9 @@ class ToyData(lightning.LightningDataModule):
 class ToyModule(TaskModule):
     """One weight, with the rate of the phase; keeps the newest checkpoint instead of a mean."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: ToyConfig) -> None:
         super().__init__()
+        self.config = config
         self.line = nn.Linear(1, 1, bias=False)
         self.rate, self.begun = 0.0, [""]
 
@@ -105,7 +106,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> TaskEntry:
         title="a line",
         config=ToyConfig,
         data=lambda config: ToyData(),
-        build=lambda config, data: ToyModule(),
+        build=lambda config, data: ToyModule(config),
         phases=lambda c: (
             Phase("rough", c.rough_steps, 2, 2, keep=2),
             Phase("fine", c.fine_steps, 2, 2, keep=2),

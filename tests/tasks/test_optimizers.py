@@ -19,18 +19,15 @@ class Line(TaskModule):
 
     def __init__(self, optimizer: str, precision: Literal["32-true", "bf16-mixed"]) -> None:
         super().__init__()
-        self.model, self.optimizer, self.kind = nn.Linear(1, 1), optimizer, precision
+        self.model, self.optimizer = nn.Linear(1, 1), optimizer
+        settings = {"precision": precision, "clip_norm": 1.0, "learning_rate": 0.1}
+        kind = TranslationConfig if optimizer == "adam" else DetectionConfig
+        self.config = kind.model_validate(settings)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         if self.optimizer == "adam":
-            translation = TranslationConfig.model_validate(
-                {"precision": self.kind, "clip_norm": 1.0}
-            )
-            return adam(self.model, translation, 0.1)
-        detection = DetectionConfig.model_validate(
-            {"precision": self.kind, "clip_norm": 1.0, "learning_rate": 0.1}
-        )
-        return adamw(self.model, detection)
+            return adam(self.model, self.config, 0.1)
+        return adamw(self.model, self.config)
 
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
         return (self.model(batch) - 3 * batch).square().mean()
