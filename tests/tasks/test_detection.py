@@ -225,6 +225,16 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_advice(root: Path, tmp_pat
         fit(task_of(data), data, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["body.conv1.weight", "body.bn1.running_var", "fpn"])
+def test_weights_that_are_not_finite_are_no_empty_result(root: Path, name: str) -> None:
+    data = DetectionData(config_of(root))
+    task = task_of(data)
+    found = [weight for key, weight in task.state_dict().items() if f"backbone.{name}" in key]
+    found[0].fill_(torch.nan)
+    with pytest.raises(Diverged, match="weights that aren't finite"):
+        task.evaluate(data)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
