@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from .caption_files import member, refuse_html
 from .caption_records import MAX_SIDE, pixel_size
+from .class_names import class_name
 from .detection_records import SAME_ID, STRAY, DetectionImage, RawBox, make_image, safe_name
 from .errors import DataError
 from .files import reading
@@ -22,6 +23,8 @@ EXPECTED = (
     "category_id, bbox) and categories (id, name)"
 )
 _LOOK = 1 << 16
+_LARGEST_ID = 2**31 - 1
+"""Of a category: the evaluation counts with 32 bits."""
 
 
 @dataclass
@@ -130,9 +133,14 @@ def _categories(path: Path, content: Any) -> dict[int, str]:
             raise DataError(
                 f"{where}, has no id that is a whole number, or no name; expected {EXPECTED}."
             )
+        if abs(ident) > _LARGEST_ID:
+            raise DataError(
+                f"{where}, has the id {_short(ident)}; expected a whole number up to "
+                f"{_LARGEST_ID:,}: give the categories other ids."
+            )
         if ident in categories or name in categories.values():
             raise DataError(f"{where}, has the id or name of another one; correct it.")
-        categories[ident] = name
+        categories[ident] = class_name(name, f"{where},")
     if not categories:
         raise DataError(f"{path} has no categories; expected {EXPECTED}.")
     return dict(sorted(categories.items()))

@@ -19,7 +19,7 @@ from .detection_loader import (
     target_of,
 )
 from .detection_open import open_detection
-from .detection_records import DetectionImage, DetectionSet, role_of
+from .detection_records import NO_SIZE, OUTSIDE, STRAY, DetectionImage, DetectionSet, role_of
 from .errors import DataError
 from .files import reading, sha256_file
 from .module import ResumableDataModule
@@ -113,10 +113,21 @@ class DetectionData(ResumableDataModule):
         if split == "train" and not self.config.empty_images:
             found = [image for image in found if not image.crowd_N.all()]
         if not found:
-            what = "with a box" if split == "train" else "at all"
-            raise DataError(f"The split {name} in {self.root} has no image {what}.")
+            raise DataError(self._nothing(name, bool(everything)))
         limit = self.config.train_images if split == "train" else self.config.eval_images
         return found[:limit]
+
+    def _nothing(self, name: str, images: bool) -> str:
+        """Say why a split has nothing to work with."""
+        if not images:
+            return f"The split {name} in {self.root} has no image at all; add some to it."
+        counts = self._set.splits[name].counts
+        said = [f"{counts[what]:,} {what}" for what in (NO_SIZE, OUTSIDE, STRAY) if counts[what]]
+        why = f" ({'; '.join(said)})" if said else ""
+        return (
+            f"The split {name} in {self.root} has no image with a box{why}; correct its "
+            "annotations, or set empty_images=true to train without any."
+        )
 
     def setup(self, stage: str | None = None) -> None:
         """Read what a stage needs, so that bad data stop it before it starts."""

@@ -33,7 +33,8 @@ def open_detection(config: DetectionDataConfig, root: Path) -> DetectionSet:
     with reading(root):
         found = _found(config, root)
         if len(found) != 1:
-            raise DataError(_not_one(root, list(found)))
+            given = config.annotations and _below(root, config.annotations)
+            raise DataError(_not_one(given or root, list(found)))
         return next(iter(found.values()))()
 
 
@@ -46,7 +47,7 @@ def _found(config: DetectionDataConfig, root: Path) -> dict[str, Callable[[], De
     given = config.annotations
     if given is None:
         return _readers(root)
-    path = root / given if (root / given).exists() else given
+    path = _below(root, given)
     if path.is_file():
         return {str(path): lambda: read_coco([path], root)}
     files = [file for file in sorted(path.glob("*.json")) if is_instances(file)]
@@ -57,6 +58,10 @@ def _found(config: DetectionDataConfig, root: Path) -> dict[str, Callable[[], De
     if path.is_dir():
         return _readers(path)
     raise DataError(f"annotations={given} is neither a file nor a folder, in {root} or elsewhere.")
+
+
+def _below(root: Path, given: Path) -> Path:
+    return root / given if (root / given).exists() else given
 
 
 def _readers(root: Path) -> dict[str, Callable[[], DetectionSet]]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .class_names import class_name
 from .errors import DataError
 from .files import csv_rows, read_lines
 from .segmentation_records import colours
@@ -59,10 +60,12 @@ def read_classes(path: Path, void: Collection[int]) -> ClassList:
         colour = tuple(_number(field, where, 255) for field in row[2:]) if len(row) == 5 else None
         if value in found:
             raise DataError(f"{where}: value {value} is listed twice; keep one.")
-        if any(name == other for other, _ in found.values()):
-            raise DataError(f"{where}: the name {name!r} is listed twice; keep one.")
-        if not name:
-            raise DataError(f"{where}, has no name; add one.")
+        class_name(name, f"{where},")
+        if any(_spelled(name) == _spelled(other) for other, _ in found.values()):
+            raise DataError(
+                f"{where}: the name {name!r} is listed twice, or differs from another one in "
+                "spaces and _ alone; change it."
+            )
         found[value] = (name, colour)  # type: ignore[assignment]
     return _made(path, found, void)
 
@@ -88,7 +91,15 @@ def _made(
     )
 
 
+def _spelled(name: str) -> str:
+    """Give the name as metrics have it, without spaces."""
+    return "_".join(name.split())
+
+
 def _number(text: str, where: str, largest: int) -> int:
-    if not text.isdecimal() or int(text) > largest:
-        raise DataError(f"{where}: {text!r} is no whole number from 0 to {largest:,}; correct it.")
+    # Not converted where it is longer: Python refuses thousands of digits.
+    if not text.isdecimal() or len(text.lstrip("0")) > len(str(largest)) or int(text) > largest:
+        raise DataError(
+            f"{where}: {text[:60]!r} is no whole number from 0 to {largest:,}; correct it."
+        )
     return int(text)

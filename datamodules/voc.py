@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .caption_records import MAX_SIDE, pixel_size, some
+from .class_names import class_name
 from .detection_records import (
     DetectionSet,
     DetectionSplit,
@@ -93,13 +94,15 @@ def _entry(path: Path, name: str, listed_in: Path) -> _Entry:
     if not path.is_file():
         raise DataError(f"{listed_in} lists {name}, but there is no {path}; add it or unlist it.")
     root = parse_xml(path)
+    if root.tag != "annotation":
+        raise DataError(f"{path} holds <{root.tag[:60]}>; expected {_EXPECTED} in <annotation>.")
     difficult, objects = 0, []
     for number, element in enumerate(root.findall("object"), start=1):
         where = f"{path}, object number {number},"
         label = (element.findtext("name") or "").strip()
         if not label:
             raise DataError(f"{where} has no name; expected {_EXPECTED}.")
-        objects.append((label, _corners(where, element)))
+        objects.append((class_name(label, where), _corners(where, element)))
         difficult += (element.findtext("difficult") or "0").strip() == "1"
     size = pixel_size(root.findtext("size/width"), root.findtext("size/height"))
     return _Entry(name, (root.findtext("filename") or "").strip(), size, objects, difficult)

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from .caption_records import some
+from .class_names import class_name
 from .detection_records import (
     DetectionSet,
     DetectionSplit,
@@ -108,7 +109,7 @@ def _yaml_names(path: Path) -> list[Any] | None:
 def _checked(path: Path, names: list[Any]) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str | int) for name in names):
         raise DataError(f"{path} has no proper class names; expected a text for each class.")
-    texts = tuple(map(str, names))
+    texts = tuple(class_name(str(name), str(path)) for name in names)
     twice = [name for name, number in Counter(texts).items() if number > 1]
     if twice:
         raise DataError(f"{path} has some class names more than once, {some(twice)}; correct them.")

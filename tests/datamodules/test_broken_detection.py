@@ -112,6 +112,9 @@ def test_missing_areas_are_those_of_the_boxes(tmp_path: Path) -> None:
         (lambda c: c["categories"].append({"id": 2, "name": "x"}), "category number 3, has the id"),
         (lambda c: c["categories"].append({"id": 3, "name": "cat"}), "category number 3, has the"),
         (lambda c: c["categories"].append("cat"), "category number 3, has no id"),
+        (lambda c: c["categories"][0].update(id=2**31), "category number 0, has the id 2147483648"),
+        (lambda c: c["categories"][0].update(name=" "), "number 0, has the class name ' '"),
+        (lambda c: c["categories"][0].update(name="\ud800"), "number 0, has the class name"),
         (lambda c: c.pop("categories"), "no proper 'categories'; expected COCO instances JSON"),
         (lambda c: c.update(categories=[]), "has no categories"),
         (lambda c: c.update(images={}), "no proper 'images'"),
@@ -213,9 +216,31 @@ def test_files_of_other_categories_do_not_belong_together(tmp_path: Path) -> Non
 
 def test_a_training_split_without_any_box_is_refused(tmp_path: Path) -> None:
     data = _data(_broken(tmp_path, lambda c: c.update(annotations=[])))
-    with pytest.raises(DataError, match="train2017 in .* has no image with a box"):
+    with pytest.raises(DataError, match="train2017 in .* has no image with a box; .*empty_images"):
         data.setup("fit")
     assert len(data.images("val")) == 3
+
+
+def test_a_split_whose_boxes_are_all_left_out_says_why(tmp_path: Path) -> None:
+    def change(content: dict[str, Any]) -> None:
+        for entry, box in zip(
+            content["annotations"], ([90, 5, 6, 7], [5, 5, 0, 7]) * 2, strict=True
+        ):
+            entry.update(bbox=box, iscrowd=0)
+
+    with pytest.raises(DataError, match=rf"with a box \(2 {NO_SIZE}; 2 {OUTSIDE}\)"):
+        _data(_broken(tmp_path, change)).setup("fit")
+
+
+def test_a_split_without_any_image_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="train2017 in .* has no image at all; add some"):
+        _data(_broken(tmp_path, lambda c: c.update(images=[], annotations=[]))).setup("fit")
+
+
+def test_a_folder_given_for_annotations_is_the_one_that_is_blamed(tmp_path: Path) -> None:
+    root = write_coco(tmp_path)
+    with pytest.raises(DataError, match="val2017 has no annotations with boxes; expected COCO"):
+        _data(root, annotations="val2017").card()
 
 
 def test_a_split_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -238,6 +263,9 @@ _OUTSIDE = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><annotation>&x
         ("<annotation><object>", "no element found"),
         ("", "no element found"),
         ("\0\0", "is no XML that can be read"),
+        ("<html></html>", "holds <html>; expected a Pascal VOC annotation"),
+        (voc_xml("").replace("<annotation", '<annotation xmlns="x"'), "holds <{x}annotation>"),
+        (voc_xml(voc_object("a\nb", (1, 2, 3, 4))), "number 1, has the class name"),
         (voc_xml(voc_object("", (1, 2, 3, 4))), "object number 1, has no name"),
         (voc_xml("<object><name>cat</name></object>"), "object number 1, has xmin None"),
         (voc_xml(voc_object("cat", (1, "nan", 3, 4))), "has ymin 'nan'; expected a number"),
@@ -320,6 +348,7 @@ def test_yolo_labels_without_image_and_boxes_without_size_are_counted(tmp_path: 
         ("names: [cat, cat]", "class names more than once, such as cat"),
         ("names: {0: cat, 2: dog}", "the keys of `names` are not 0, 1, 2"),
         ("names: [[1], 2]", "no proper class names"),
+        ("names: [cat, '']", "has the class name ''"),
         ("names: !!python/object/apply:os.system ['true']", "is no YAML that can be read"),
         ("names: [a", "is no YAML that can be read"),
         ("train: images", "no class names"),
