@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+_LEAST_STEP = 1e-3
+
 
 class SegmentationDataConfig(BaseModel):
     """Where images and label images lie and how training crops are cut from them.
@@ -79,9 +81,14 @@ class SegmentationDataConfig(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _scales_in_order(self) -> SegmentationDataConfig:
+    def _scales_make_sense(self) -> SegmentationDataConfig:
         if self.scale_max < self.scale_min:
             raise ValueError(
                 f"scale_max={self.scale_max:g} is below scale_min={self.scale_min:g}; set both"
+            )
+        if 0 < self.scale_step < _LEAST_STEP:
+            raise ValueError(
+                f"scale_step={self.scale_step:g} is below {_LEAST_STEP:g}; set it to 0 for any "
+                "scale between the two ends"
             )
         return self

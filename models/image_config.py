@@ -142,8 +142,8 @@ class DetectorSettings(BackboneSettings):
     def _anchors_fit(self) -> DetectorSettings:
         if len(self.anchor_sizes) != LEVELS or min(self.anchor_sizes) < 1:
             raise ValueError(
-                f"anchor_sizes has one size for each of the {LEVELS} levels of the pyramid, "
-                f"not {list(self.anchor_sizes)}"
+                f"anchor_sizes has one size of a pixel or more for each of the {LEVELS} levels of "
+                f"the pyramid, not {list(self.anchor_sizes)}"
             )
         return self
 

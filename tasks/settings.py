@@ -16,6 +16,8 @@ _WORDS = {
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "must be a whole number"),
     **dict.fromkeys(("float_parsing", "float_type"), "must be a number"),
     **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    "tuple_type": "must be a list, such as [1, 2]",
+    "too_short": "must not be empty",
 }
 """What pydantic's kinds of errors mean to a user; other kinds speak for themselves."""
 

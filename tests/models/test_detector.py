@@ -173,7 +173,8 @@ def test_training_says_what_it_lacks(target: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"anchor_sizes": (8, 16)}, "one size for each of the 5 levels"),
+        ({"anchor_sizes": (8, 16)}, "for each of the 5 levels"),
+        ({"anchor_sizes": (8, 16, 32, 64, 0)}, "one size of a pixel or more"),
         ({"resnet": "vgg16"}, "resnet=vgg16 is unknown"),
         ({"trainable_stages": 6}, "less than or equal to 5"),
         ({"colour": 1}, "colour"),

@@ -51,6 +51,22 @@ def test_a_wrong_setting_is_one_sentence(settings, words):
         assert word in message
 
 
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        ("detection", {"attended_stages": 4}, ["attended_stages=4: must be a list, such as"]),
+        ("detection", {"attended_stages": []}, ["attended_stages=[]: must not be empty"]),
+        ("segmentation", {"void_values": "11"}, ["void_values='11': must be a list, such as"]),
+        ("segmentation", {"scale_step": 1e-9}, ["scale_step=1e-09 is below 0.001; set it to 0"]),
+    ],
+)
+def test_a_wrong_setting_of_an_image_task_is_one_sentence(task, settings, words):
+    with pytest.raises(ConfigError) as error:
+        resolve(TASKS[task].config, settings)
+    for word in words:
+        assert word in str(error.value)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_no_number_may_be_nan_or_infinite(task):
     config = TASKS[task].config
