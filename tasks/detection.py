@@ -18,6 +18,7 @@ from ..models.detector import Detector
 from .cell_views import CellChoice, CellView, detector_view
 from .detection_config import DetectionConfig
 from .errors import ConfigError, Diverged
+from .image_norms import enough_to_norm
 from .image_pictures import ImagePicture, picture_of_boxes
 from .metrics.detection import ImageBoxes, box_scores, boxes_of
 from .module import Evaluation, TaskModule
@@ -75,7 +76,8 @@ class DetectionTask(TaskModule):
 
     def training_step(self, batch: DetectionBatch, batch_idx: int) -> Tensor:
         """The sum of the four losses; raises ``Diverged`` if it is not finite."""
-        losses = self.losses(batch)
+        with enough_to_norm("min_size and max_size"):
+            losses = self.losses(batch)
         loss = torch.stack([*losses.values()]).sum()
         for name, value in {"loss": loss, **losses}.items():
             self.log(f"train/{name}", value.detach(), batch_size=len(batch))

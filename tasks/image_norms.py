@@ -1,6 +1,9 @@
-"""What a backbone with frozen norms needs before it is trained."""
+"""What the norms of a backbone need: trained weights if they are frozen, else enough cells."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..models.image_config import DetectorSettings, SegmenterSettings
 from .errors import ConfigError
@@ -14,3 +17,22 @@ def check_frozen_norms(settings: DetectorSettings | SegmenterSettings) -> None:
             f"weights to a file of {settings.resnet} trained on ImageNet, or batch_norm=batch to "
             "learn from scratch"
         )
+
+
+@contextmanager
+def enough_to_norm(size: str) -> Iterator[None]:
+    """Raise ConfigError where a batch has a single value a channel, which has no deviation.
+
+    Args:
+        size: the settings that say how large images are, for the advice.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        raise ConfigError(
+            "a batch of one image is so small that its last map has a single cell, which batch "
+            f"normalisation can't work with: raise {size} or batch_size, or start from weights "
+            "with batch_norm=frozen"
+        ) from error

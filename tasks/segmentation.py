@@ -17,6 +17,7 @@ from ..models.backbones import WeightsError
 from ..models.segmenter import Segmenter
 from .cell_views import CellChoice, CellView, segmenter_view
 from .errors import ConfigError, Diverged
+from .image_norms import enough_to_norm
 from .image_pictures import ImagePicture, picture_of_labels
 from .metrics.segmentation import Confusion, segmentation_scores
 from .module import Evaluation, Phase, PredictionFiles, TaskModule
@@ -88,7 +89,8 @@ class SegmentationTask(TaskModule):
 
     def training_step(self, batch: SegmentationBatch, batch_idx: int) -> Tensor:
         """The weighted sum of the losses; raises ``Diverged`` if it is not finite."""
-        losses = self.losses(batch)
+        with enough_to_norm("crop_height and crop_width"):
+            losses = self.losses(batch)
         loss = losses["main"]
         if "auxiliary" in losses:
             loss = loss + self.config.auxiliary_weight * losses["auxiliary"]
