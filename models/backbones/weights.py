@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -44,6 +45,12 @@ def load_weights(network: nn.Module, path: Path) -> None:
                 f"{path} {problem} {_some(names)}: pass the state dict of the same network "
                 "(with the same stem) as torchvision names it"
             )
+    broken = sorted(n for n in expected & given.keys() if not _fits(given[n], own[n]))
+    if broken:
+        raise WeightsError(
+            f"{path} has NaN, infinity, whole numbers or a sparse tensor in {_some(broken)}: pass "
+            "dense weights of a training that went well"
+        )
     network.load_state_dict({name: given[name] for name in given.keys() & own.keys()}, strict=False)
 
 
@@ -71,9 +78,20 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             content = content[key]
     if not isinstance(content, dict) or not content:
         raise WeightsError(f"{path} holds no state dict: save network.state_dict() and pass that")
-    if not all(isinstance(value, Tensor) for value in content.values()):
-        raise WeightsError(f"{path} holds more than tensors: save network.state_dict() alone")
+    if not all(isinstance(n, str) and isinstance(v, Tensor) for n, v in content.items()):
+        raise WeightsError(
+            f"{path} holds more than tensors by name: save network.state_dict() alone"
+        )
     return {name.removeprefix("module."): value for name, value in content.items()}
+
+
+def _fits(given: Tensor, own: Tensor) -> bool:
+    """Whether the values can stand for the network's own."""
+    if given.layout != torch.strided:
+        return False
+    return not own.is_floating_point() or (
+        given.is_floating_point() and bool(given.isfinite().all())
+    )
 
 
 def _some(names: Sequence[str]) -> str:

@@ -240,10 +240,15 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Tensor]], Any], str]] = {
     "unknown": (lambda state: {**state, "stem.weight": torch.ones(1)}, r"unknown stem\.weight"),
     "shape": (lambda state: {**state, "conv1.weight": torch.ones(1)}, r"misshapen conv1\.weight"),
     "other things": (lambda state: {**state, "epoch": 3}, "more than tensors"),
+    "numbers as names": (lambda state: {**state, 3: torch.ones(1)}, "more than tensors by name"),
+    "NaN": (lambda state: {**state, "bn1.bias": torch.full((64,), torch.nan)}, "NaN.*bn1.bias"),
+    "whole": (lambda state: {n: v.long() for n, v in state.items()}, "whole.*and 97 more"),
+    "sparse": (lambda state: {**state, "bn1.bias": torch.ones(64).to_sparse()}, "sparse.*bn1"),
     "no state": (lambda state: [1, 2], "holds no state dict"),
 }
 
 
+@pytest.mark.filterwarnings("ignore:Validating sparse tensor")
 @pytest.mark.parametrize("case", BROKEN)
 def test_weights_that_do_not_fit_are_one_sentence(
     original: nn.Module, tmp_path: Path, case: str
