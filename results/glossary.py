@@ -50,9 +50,9 @@ _IMAGES = {
         f"box_{kind}_{size}": f"box_{rest} of objects {area} pixels of area"
         for kind, rest in (("ap", "ap"), ("ar", "ar100"))
         for size, area in (
-            ("small", "below 32^2"),
+            ("small", "up to 32^2"),
             ("medium", "from 32^2 to 96^2"),
-            ("large", "above 96^2"),
+            ("large", "from 96^2"),
         )
     },
     **{

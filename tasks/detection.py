@@ -12,7 +12,8 @@ from torchvision.models.detection.generalized_rcnn import GeneralizedRCNN
 from torchvision.models.detection.roi_heads import RoIHeads
 from torchvision.models.detection.rpn import RegionProposalNetwork
 
-from ..datamodules.detection_batch import DetectionBatch, DetectionTarget
+from ..datamodules.detection_batch import DetectionBatch
+from ..datamodules.detection_records import DetectionImage
 from ..models.backbones import WeightsError
 from ..models.detector import Detector
 from .cell_views import CellChoice, CellView, detector_view
@@ -20,7 +21,7 @@ from .detection_config import DetectionConfig
 from .errors import ConfigError, Diverged
 from .image_norms import enough_to_norm
 from .image_pictures import ImagePicture, picture_of_boxes
-from .metrics.detection import ImageBoxes, box_scores, boxes_of
+from .metrics.detection import ImageBoxes, box_scores, boxes_of, in_order
 from .module import Evaluation, TaskModule
 from .optimizers import by_update, sgd_or_adamw
 from .schedules import falling_factor, stepped_factor
@@ -38,6 +39,9 @@ LOSSES = {
 
 PIXEL_DECIMALS = 2
 """Of boxes in a file of results: a hundredth of a pixel."""
+
+ANNOTATED_DECIMALS = 9
+"""Of sides of annotated boxes: those of x + width - x that aren't rounding."""
 
 _WITH_LOSSES = (Detector, GeneralizedRCNN, RegionProposalNetwork, RoIHeads)
 """Modules that give losses when they are told that they train."""
@@ -139,9 +143,10 @@ class DetectionTask(TaskModule):
         found: dict[int | str, list[dict]] = {image: [] for image in data.image_ids(split)}
         for entry in said.predictions:
             found[entry["image_id"]].append(entry)
+        truth = {image.id: image for image in data.images(split)}
         scores = box_scores(
-            (boxes_of(entries), _truth(target, data.category_ids))
-            for entries, target in zip(found.values(), data.targets(split), strict=True)
+            (boxes_of(found[image]), _truth(truth[image], data.category_ids))
+            for image in in_order(truth)
         )
         of_class = dict(zip(data.category_ids, data.classes, strict=True))
         per_class = {f"box_ap/{of_class[i]}": ap for i, ap in scores.per_class.items()}
@@ -231,14 +236,15 @@ def _entries(
     ]
 
 
-def _truth(target: DetectionTarget, category_ids: Sequence[int]) -> ImageBoxes:
-    boxes_N4 = target.boxes_N4.double()
-    ids = torch.tensor([0, *category_ids])
+def _truth(image: DetectionImage, category_ids: Sequence[int]) -> ImageBoxes:
+    """The boxes as annotated: in double precision, as the official code reads them."""
+    boxes_N4 = torch.from_numpy(image.boxes_N4)
+    sides_N2 = (boxes_N4[:, 2:] - boxes_N4[:, :2]).round(decimals=ANNOTATED_DECIMALS)
     return ImageBoxes(
-        boxes_N4=torch.cat((boxes_N4[:, :2], boxes_N4[:, 2:] - boxes_N4[:, :2]), 1),
-        classes_N=ids[target.labels_N],
-        area_N=target.area_N.double(),
-        crowd_N=target.crowd_N,
+        boxes_N4=torch.cat((boxes_N4[:, :2], sides_N2), 1),
+        classes_N=torch.tensor([0, *category_ids])[torch.from_numpy(image.labels_N)],
+        area_N=torch.from_numpy(image.area_N),
+        crowd_N=torch.from_numpy(image.crowd_N),
     )
 
 

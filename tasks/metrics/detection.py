@@ -22,11 +22,14 @@ _RECALLS = np.linspace(0.0, 1.0, 101).tolist()
 _MOST = [1, 10, 100]
 
 SIZES = {
-    "small": "below 32^2 pixels of area",
+    "small": "up to 32^2 pixels of area",
     "medium": "from 32^2 to 96^2 pixels of area",
-    "large": "above 96^2 pixels of area",
+    "large": "from 96^2 pixels of area",
 }
-"""Ranges of area that have a metric of their own."""
+"""Ranges of area that have a metric of their own; an area on a border counts in both."""
+
+_NO_AREA = 1e-9
+"""Square pixels for an annotated 0, for which torchmetrics would take the box's area."""
 
 _AREAS = ("all", *SIZES)
 
@@ -127,9 +130,17 @@ def coco_box_scores(truth: Mapping[str, Any], results: Sequence[Mapping[str, Any
     Raises:
         ValueError: a result of an image that the truth doesn't have.
     """
-    ids = sorted(image["id"] for image in truth["images"])
+    ids = in_order(image["id"] for image in truth["images"])
     of_truth, of_results = _by_image(ids, truth["annotations"]), _by_image(ids, results)
     return box_scores((boxes_of(of_results[i]), boxes_of(of_truth[i])) for i in ids)
+
+
+def in_order(ids: Iterable[int | str]) -> list[int | str]:
+    """Ids of images in the order in which the COCO evaluation sees them: rising, texts last.
+
+    Of detections of equal score those of the first image count first.
+    """
+    return sorted(ids, key=lambda ident: (isinstance(ident, str), ident))
 
 
 def boxes_of(entries: Sequence[Mapping[str, Any]]) -> ImageBoxes:
@@ -138,12 +149,16 @@ def boxes_of(entries: Sequence[Mapping[str, Any]]) -> ImageBoxes:
     def numbers(name: str, default: float, dtype: torch.dtype = torch.float64) -> Tensor:
         return torch.tensor([entry.get(name, default) for entry in entries], dtype=dtype)
 
-    boxes = torch.tensor([entry["bbox"] for entry in entries], dtype=torch.float64)
+    boxes = torch.tensor([entry["bbox"] for entry in entries], dtype=torch.float64).reshape(-1, 4)
+    areas = [
+        own if entry.get("area") is None else entry["area"]
+        for entry, own in zip(entries, boxes[:, 2:].prod(1).tolist(), strict=True)
+    ]
     return ImageBoxes(
-        boxes_N4=boxes.reshape(-1, 4),
+        boxes_N4=boxes,
         classes_N=numbers("category_id", 0, torch.int64),
         scores_N=numbers("score", 0.0),
-        area_N=numbers("area", 0.0),
+        area_N=torch.tensor(areas, dtype=torch.float64),
         crowd_N=numbers("iscrowd", 0, torch.bool),
     )
 
@@ -167,7 +182,7 @@ def _detections(found: ImageBoxes) -> dict[str, Tensor]:
 def _truth(truth: ImageBoxes) -> dict[str, Tensor]:
     values = {"boxes": truth.boxes_N4, "labels": truth.classes_N}
     if truth.area_N is not None:
-        values["area"] = truth.area_N
+        values["area"] = truth.area_N.clamp_min(_NO_AREA)
     if truth.crowd_N is not None:
         values["iscrowd"] = truth.crowd_N.long()
     return values

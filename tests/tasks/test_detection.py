@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,46 @@ def test_the_official_tools_read_the_result_file_and_agree(
     for metric, share in zip(list(found.metrics)[:12], official.stats, strict=True):
         value = found.metrics[metric]
         assert (-1 if value is None else value / 100) == pytest.approx(share, abs=1e-9), metric
+
+
+class Told(DetectionTask):
+    """Finds what it is told."""
+
+    found: list[dict[str, Any]] = []
+
+    def detect(self, batches: Any, data: DetectionData) -> list[dict]:
+        """As in ``DetectionTask``, image by image."""
+        return [e for image in data.image_ids("test") for e in self.found if e["image_id"] == image]
+
+
+def test_a_set_whose_ids_do_not_rise_scores_as_the_official_tools_say(
+    root: Path, tmp_path: Path
+) -> None:
+    """With equal scores, halves of boxes (an IoU of exactly .50) and numbers that need rounding."""
+    shutil.copytree(root, tmp_path / "set")
+    file = tmp_path / "set" / "annotations" / "instances_test2017.json"
+    truth = json.loads(file.read_text())
+    truth["images"].reverse()
+    for entry in truth["annotations"]:
+        x, y, width, height = entry["bbox"]
+        entry["bbox"] = [x + 0.07, y + 0.03, round(width - 0.19, 2), round(height - 0.11, 2)]
+        entry["area"] = 32.0**2 + 1e-5
+    file.write_text(json.dumps(truth))
+    config = config_of(tmp_path / "set")
+    data = DetectionData(config)
+    task = Told(config, len(data.classes))
+    boxes = [entry for entry in truth["annotations"] if not entry["iscrowd"]]
+    ids = [image["id"] for image in truth["images"]]
+    for number, entry in enumerate(boxes):
+        x, y, width, height = entry["bbox"]
+        wrong = {"image_id": ids[number % len(ids)], "bbox": [1.0, 1.0, 2.0, 2.0]}
+        right = {"image_id": entry["image_id"], "bbox": [x, y, width, height / 2]}
+        for said in (right, wrong):
+            task.found = [*task.found, {**said, "category_id": entry["category_id"], "score": 0.5}]
+    found, scores = task.evaluate(data, "test").metrics, coco_box_scores(truth, task.found)
+    assert found["box_ap50"] and found["box_ap_small"] is None
+    for metric, value in scores.values.items():
+        assert found[metric] == pytest.approx(value, abs=1e-9), metric
 
 
 def test_batches_do_not_change_what_is_found(

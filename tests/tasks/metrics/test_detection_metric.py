@@ -12,8 +12,10 @@ from attnbench.benchmarks.columns import COLUMNS
 from attnbench.results.glossary import METRICS
 from attnbench.tasks.metrics.detection import (
     NAMES,
+    SIZES,
     BoxScores,
     coco_box_scores,
+    in_order,
 )
 from tests.shared import data_dir, golden_dir
 
@@ -78,7 +80,7 @@ def test_a_perfect_result_has_100_percent_and_ranges_without_boxes_have_no_value
     for name in ("box_ap", "box_ap50", "box_ap75", "box_ap_large", "box_ar1", "box_ar100"):
         assert scores.values[name] == 100
     assert scores.values["box_ap_small"] is None
-    assert "below 32^2 pixels" in scores.reasons["box_ap_small"]
+    assert "up to 32^2 pixels" in scores.reasons["box_ap_small"]
     assert scores.per_class == {7: 100} and set(scores.values) == set(NAMES)
 
 
@@ -123,6 +125,31 @@ def test_detections_in_a_crowd_are_neither_right_nor_wrong() -> None:
 def test_the_annotated_area_decides_which_size_an_object_has() -> None:
     scores = scored([one(0, 100, area=500.0)], [one(0, 100, score=1.0)])
     assert scores.values["box_ap_small"] == 100 and scores.values["box_ap_large"] is None
+
+
+@pytest.mark.parametrize(
+    ("area", "sizes"),
+    [
+        (0.0, {"small"}),
+        (32.0**2, {"small", "medium"}),
+        (96.0**2, {"medium", "large"}),
+        (96.0**2 + 1e-3, {"large"}),
+        (None, {"large"}),  # not annotated: the box's own
+    ],
+)
+def test_an_area_on_a_border_counts_on_both_sides(area: float | None, sizes: set[str]) -> None:
+    values = scored([one(0, 100, area=area)], [one(0, 100, score=1.0)]).values
+    assert {size for size in SIZES if values[f"box_ap_{size}"] is not None} == sizes
+
+
+def test_of_equal_scores_the_image_of_the_smallest_id_counts_first() -> None:
+    truth, found = [one(0, 100)], [one(0, 100, score=0.5), one(0, 100, image_id="b", score=0.5)]
+    wrong_first = [{**entry, "image_id": "ba"["ab".index(entry["image_id"])]} for entry in found]
+    for images in ("ab", "ba"):
+        assert scored(truth, found, images).values["box_ap"] == 100
+        swapped = [{**truth[0], "image_id": "b"}]
+        assert scored(swapped, wrong_first, images).values["box_ap"] == pytest.approx(50)
+    assert in_order(["b", 10, "a", 9]) == [9, 10, "a", "b"]
 
 
 def test_no_more_than_a_hundred_detections_of_a_class_count() -> None:
