@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,7 @@ def load_run(
             torch.set_num_threads(config.threads)
         data: Any = entry.data(config)
         _check_vocabulary(record, data.fingerprint())
+        _check_classes(record, data)
         module = entry.build(config, data)
     _load(module, weights, folder)
     return FinishedRun(folder, record, data, module, _is_earlier(record, phase))
@@ -131,6 +132,20 @@ def _check_vocabulary(record: RunRecord, now: Mapping[str, str]) -> None:
                 "the data give another vocabulary than the run was trained with: give the --root "
                 "and the settings it was trained on"
             )
+
+
+def _check_classes(record: RunRecord, data: Any) -> None:
+    """As many classes of other names, or in another order, would get the wrong ones' scores."""
+    known, now = record.data.card.get("classes"), list(getattr(data, "classes", ()))
+    if isinstance(known, list) and known != now:
+        raise DataError(
+            f"the data have the classes {_few(now)} and the run was trained with {_few(known)}: "
+            "give the --root and the settings it was trained on"
+        )
+
+
+def _few(names: Sequence[object]) -> str:
+    return ", ".join(map(str, names[:5])) + (", …" if len(names) > 5 else "")
 
 
 def _load(module: TaskModule, weights: dict[str, Tensor], folder: Path) -> None:

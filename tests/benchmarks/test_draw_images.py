@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,13 @@ def finish(folder: Path, task: str, row: str = "1", **settings: Any) -> Path:
     settings = {**tiny, "root": folder / root, **settings}
     cell = make_cell(entry, grid=task, row=row, seed=0, preset="tiny", settings=settings)
     store = Store(folder / "runs")
-    store.write(RunRecord.model_validate({**begin_record(cell, ""), "status": "done"}))
+    data: Any = entry.data(cell.config)
+    seen = {"card": data.card().model_dump(mode="json")}
+    store.write(
+        RunRecord.model_validate({**begin_record(cell, ""), "status": "done", "data": seen})
+    )
     torch.manual_seed(0)
-    module = entry.build(cell.config, entry.data(cell.config))
+    module = entry.build(cell.config, data)
     weights = dict(module.named_parameters()) | dict(module.named_buffers())
     safetensors.torch.save_file(weights, store.path(cell).parent / "weights.safetensors")
     return store.path(cell).parent
@@ -96,6 +101,21 @@ def test_detections_stand_beside_the_true_boxes(
     assert f"wrote {path}: 0 boxes found" in printed.out
     assert "no detection has a score of 0.5; the best has 0." in printed.err
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_classes_of_other_names_are_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many of them: the weights would fit, and every name would be wrong."""
+    other = tmp_path / "boxes"
+    shutil.copytree(folder / "boxes", other)
+    for path in (other / "annotations").iterdir():
+        path.write_text(path.read_text().replace('"sun"', '"star"'))
+    run = str(run_of(folder, "detection"))
+    for words in (["predict", run], ["draw", run, "--item", "0"]):
+        assert main([*words, "--root", str(other)]) == 2
+        error = capsys.readouterr().err
+        assert "classes square, star, moon and the run was trained with square, sun, moon" in error
 
 
 def test_labels_stand_beside_the_true_ones_in_the_colours_of_the_set(
