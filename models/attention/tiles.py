@@ -8,6 +8,7 @@ depends on query and key content there is no product at all before the softmax.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -124,27 +125,34 @@ class _Inputs(NamedTuple):
             start, stop = number * per_span, (number + 1) * per_span
             key_rows, read = slice(first, last), slice(first * width, last * width)
             fitting = max(1, TILE // ((last - first) * width))
-            heads, step = max(1, fitting // per_span), min(fitting, per_span)
+            heads = max(1, fitting // per_span)
+            step = -(-per_span // -(-per_span // fitting))  # tiles of one size
             for head in range(0, total, heads):
                 some = slice(head, min(head + heads, total))
                 for query in range(start, stop, step):
                     yield _Tile(some, slice(query, min(query + step, stop)), key_rows, read)
 
-    def weights(self, tile: _Tile) -> Tensor:
-        """Softmax of the scores of a tile, (R, Q, K)."""
-        scores = None
+    def memory(self) -> Tensor:
+        """Two places for the scores of a tile, which all tiles of a pass use in turn."""
+        total, keys = self.value_RKE.shape[:2]
+        return self.value_RKE.new_empty(2, min(max(TILE, keys), total * self.queries * keys))
+
+    def weights(self, tile: _Tile, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Softmax of the scores of a tile, (R, Q, K), and a place of that shape; in ``memory``."""
         heads, queries, key_rows, keys = tile
+        shape = [one.stop - one.start for one in (heads, queries, keys)]
+        scores, weights = (place[: math.prod(shape)].view(shape) for place in memory)
         if self.columns_RQW is not None and self.rows_RQW is not None:
             columns = self.columns_RQW[heads, queries, None, :]
-            scores = (columns + self.rows_RQW[heads, queries, key_rows, None]).flatten(2)
+            rows = self.rows_RQW[heads, queries, key_rows, None]
+            torch.add(columns, rows, out=scores.unflatten(2, (-1, columns.shape[-1])))
+        else:
+            scores.zero_()
         if self.key_RK is not None:
-            key_R1K = self.key_RK[heads, None, keys]
-            scores = key_R1K if scores is None else scores.add_(key_R1K)
+            scores.add_(self.key_RK[heads, None, keys])
         if self.query_RQE is not None and self.key_RKE is not None:
-            query, key = self.query_RQE[heads, queries], self.key_RKE[heads, keys]
-            scores = query @ key.mT if scores is None else torch.baddbmm(scores, query, key.mT)
-        assert scores is not None
-        return scores.softmax(-1)
+            scores.baddbmm_(self.query_RQE[heads, queries], self.key_RKE[heads, keys].mT)
+        return torch.softmax(scores, -1, out=weights), scores
 
 
 class _Tiles(torch.autograd.Function):
@@ -157,13 +165,14 @@ class _Tiles(torch.autograd.Function):
         value = inputs.value_RKE
         context = value.new_zeros(len(value), inputs.queries, value.shape[2])
         generator = plan.dropped.start()
+        memory = inputs.memory()
         for tile in inputs.tiles(plan.spans):
-            weights = inputs.weights(tile)
+            weights, _ = inputs.weights(tile, memory)
             kept = plan.dropped.kept(weights, generator)
             if kept is not None:
                 weights.mul_(kept)
-            part = value[tile.heads, tile.keys].mT @ weights.mT
-            context[tile.heads, tile.queries] = part.mT
+            place = context[tile.heads, tile.queries]
+            torch.bmm(weights, value[tile.heads, tile.keys], out=place)
         context.mul_(plan.dropped.scale)
         ctx.plan = plan
         ctx.save_for_backward(*inputs, context)
@@ -180,56 +189,42 @@ class _Tiles(torch.autograd.Function):
         inner_RQ1 = (grad_context * context).sum(-1, keepdim=True)  # sum of weight x its gradient
         grad_context = grad_context * plan.dropped.scale
         generator = plan.dropped.start()
+        memory = inputs.memory()
         for tile in inputs.tiles(plan.spans):
-            weights = inputs.weights(tile)
+            weights, grad_scores = inputs.weights(tile, memory)
             kept = plan.dropped.kept(weights, generator)
             grad = grad_context[tile.heads, tile.queries]
-            grad_scores = grad @ inputs.value_RKE[tile.heads, tile.keys].mT
+            torch.bmm(grad, inputs.value_RKE[tile.heads, tile.keys].mT, out=grad_scores)
             seen = weights
             if kept is not None:
                 grad_scores.mul_(kept)
                 seen = weights * kept
-            grads.value_REK[tile.heads, :, tile.keys].baddbmm_(grad.mT, seen)
+            grads.value_RKE[tile.heads, tile.keys].baddbmm_(seen.mT, grad)
             grad_scores.sub_(inner_RQ1[tile.heads, tile.queries]).mul_(weights)
             grads.add(inputs, tile, grad_scores)
-        return *grads.of_inputs(), None
+        return *grads, None
 
 
-class _Gradients(NamedTuple):
-    """Gradients of ``_Inputs``; those of keys and values turned, which makes adding them faster."""
-
-    query_RQE: Tensor | None
-    key_REK: Tensor | None
-    value_REK: Tensor
-    columns_RQW: Tensor | None
-    rows_RQW: Tensor | None
-    key_RK: Tensor | None
+class _Gradients(_Inputs):
+    """Gradients of ``_Inputs``."""
 
     @classmethod
     def zeros(cls, inputs: _Inputs) -> _Gradients:
         """Nothing yet."""
-        made = [None if x is None else torch.zeros_like(x) for x in inputs]
-        for place in (1, 2):
-            one = made[place]
-            made[place] = None if one is None else one.view(len(one), one.shape[2], one.shape[1])
+        made = (None if x is None else torch.zeros_like(x) for x in inputs)
         return cls(*made)  # type: ignore[arg-type]
 
     def add(self, inputs: _Inputs, tile: _Tile, grad_RQK: Tensor) -> None:
         """Add what the gradients of a tile's scores give."""
         heads, queries, key_rows, keys = tile
-        if self.query_RQE is not None and self.key_REK is not None:
+        if self.query_RQE is not None and self.key_RKE is not None:
             assert inputs.query_RQE is not None and inputs.key_RKE is not None
-            part = inputs.key_RKE[heads, keys].mT @ grad_RQK.mT
-            self.query_RQE[heads, queries] = part.mT
-            self.key_REK[heads, :, keys].baddbmm_(inputs.query_RQE[heads, queries].mT, grad_RQK)
+            place = self.query_RQE[heads, queries]
+            torch.bmm(grad_RQK, inputs.key_RKE[heads, keys], out=place)
+            self.key_RKE[heads, keys].baddbmm_(grad_RQK.mT, inputs.query_RQE[heads, queries])
         if self.columns_RQW is not None and self.rows_RQW is not None:
             by_row = grad_RQK.unflatten(2, (-1, self.columns_RQW.shape[2]))
             self.columns_RQW[heads, queries] = by_row.sum(2)
             self.rows_RQW[heads, queries, key_rows] = by_row.sum(3)
         if self.key_RK is not None:
             self.key_RK[heads, keys] += grad_RQK.sum(1)
-
-    def of_inputs(self) -> tuple[Tensor | None, ...]:
-        """In the layout of the inputs."""
-        key_RKE = None if self.key_REK is None else self.key_REK.mT
-        return self.query_RQE, key_RKE, self.value_REK.mT, *self[3:]
