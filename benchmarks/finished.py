@@ -136,8 +136,8 @@ def _check_vocabulary(record: RunRecord, now: Mapping[str, str]) -> None:
 
 def _check_classes(record: RunRecord, data: Any) -> None:
     """As many classes of other names, or in another order, would get the wrong ones' scores."""
-    known, now = record.data.card.get("classes"), list(getattr(data, "classes", ()))
-    if isinstance(known, list) and known != now:
+    known, now = record.data.card.get("classes"), getattr(data, "classes", None)
+    if isinstance(known, list) and now is not None and known != list(now):
         raise DataError(
             f"the data have the classes {_few(now)} and the run was trained with {_few(known)}: "
             "give the --root and the settings it was trained on"
