@@ -132,12 +132,13 @@ class _Inputs(NamedTuple):
                 for query in range(start, stop, step):
                     yield _Tile(some, slice(query, min(query + step, stop)), key_rows, read)
 
-    def memory(self) -> Tensor:
+    def memory(self) -> tuple[Tensor, Tensor]:
         """Two places for the scores of a tile, which all tiles of a pass use in turn."""
         total, keys = self.value_RKE.shape[:2]
-        return self.value_RKE.new_empty(2, min(max(TILE, keys), total * self.queries * keys))
+        size = min(max(TILE, keys), total * self.queries * keys)
+        return self.value_RKE.new_empty(size), self.value_RKE.new_empty(size)
 
-    def weights(self, tile: _Tile, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def weights(self, tile: _Tile, memory: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Softmax of the scores of a tile, (R, Q, K), and a place of that shape; in ``memory``."""
         heads, queries, key_rows, keys = tile
         shape = [one.stop - one.start for one in (heads, queries, keys)]

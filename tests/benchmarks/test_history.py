@@ -144,7 +144,7 @@ def test_a_diverged_run_keeps_its_history(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    off = replace(toy, build=lambda config, data: RunsOff())
+    off = replace(toy, build=lambda config, data: RunsOff(config))
     monkeypatch.setitem(TASKS, "toy", off)
     words = ["train", "toy", "row=line", "accelerator=cpu", "--out", str(tmp_path)]
     assert main(words) == 1
