@@ -24,7 +24,7 @@ from .metrics.captions import caption_scores
 from .metrics.captions.text import ONE_IMAGE
 from .metrics.positions import position_accuracy
 from .module import AttentionMap, Evaluation, Phase, TaskModule
-from .optimizers import adam
+from .optimizers import adam, by_update
 from .schedules import ngsan_factor, schedule_factor
 from .scst import END, Rewards, image_of, self_critical_loss
 from .side_by_side import side_by_side
@@ -82,11 +82,7 @@ class CaptioningTask(TaskModule):
         )
         if not xe:
             return {"optimizer": optimizer}
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor())
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        return by_update(optimizer, self._factor())
 
     def _factor(self) -> Any:
         """Factor of the first phase's peak rate by update."""

@@ -20,7 +20,7 @@ from .cost import CostReport, cost_report
 from .errors import Diverged
 from .metrics.translation import translation_scores
 from .module import AttentionMap, Evaluation, TaskModule
-from .optimizers import adam
+from .optimizers import adam, by_update
 from .schedules import schedule_factor
 from .side_by_side import side_by_side
 from .translation_config import TRANSLATION_SITES, TranslationConfig
@@ -47,11 +47,7 @@ class TranslationTask(TaskModule):
         config = self.config
         optimizer = adam(self.model, config, config.peak_learning_rate)
         factor = schedule_factor(config.schedule, config.warmup_steps, config.max_steps)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        return by_update(optimizer, factor)
 
     def loss(self, batch: TranslationBatch, smoothing: float) -> Tensor:
         """Mean cross-entropy a target token, label-smoothed over the whole vocabulary.
