@@ -14,13 +14,12 @@ import torch
 from torch import Tensor, nn
 from torchvision.models.detection import FasterRCNN
 from torchvision.models.detection.faster_rcnn import TwoMLPHead
-from torchvision.models.detection.rpn import AnchorGenerator
-from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign, clip_boxes_to_image
+from torchvision.ops import FeaturePyramidNetwork, clip_boxes_to_image
 from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 
 from .backbones import AttendedResNet
-from .image_config import LEVELS, DetectorConfig
-from .layers.detection import BoxPredictor, ProposalHead, Resize
+from .image_config import DetectorConfig
+from .layers.detection import Anchors, BoxPool, BoxPredictor, ProposalHead, Resize
 
 
 class Pyramid(nn.Module):
@@ -68,10 +67,8 @@ class Detector(FasterRCNN):
         )
         if config.weights is not None:
             body.freeze(5 - config.trainable_stages)
-        anchors = AnchorGenerator(
-            tuple((size,) for size in config.anchor_sizes), ((0.5, 1.0, 2.0),) * LEVELS
-        )
-        pool = MultiScaleRoIAlign(["0", "1", "2", "3"], output_size=7, sampling_ratio=2)
+        anchors = Anchors(config.anchor_sizes)
+        pool = BoxPool(2, 5, side=7)
         head = TwoMLPHead(config.fpn_channels * 7**2, config.box_head_dim)
         super().__init__(
             Pyramid(body, config.fpn_channels),

@@ -1,13 +1,17 @@
-"""Parts of torchvision's detectors: images as thin as one pixel, boxes under mixed precision."""
+"""Parts of torchvision's detectors, for images as thin as one pixel and for mixed precision."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.faster_rcnn import FastRCNNPredictor
 from torchvision.models.detection.rpn import RPNHead
 from torchvision.models.detection.transform import GeneralizedRCNNTransform, resize_boxes
+from torchvision.ops.poolers import LevelMapper, MultiScaleRoIAlign
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -52,6 +56,41 @@ class Resize(GeneralizedRCNNTransform):
             boxes = resize_boxes(target["boxes"], [height, width], list(size))
             target = {**target, "boxes": boxes}
         return image, target
+
+
+class Anchors(AnchorGenerator):
+    """torchvision's, in full precision: it makes them in the type of the feature maps.
+
+    A step of bfloat16 is 8 pixels above 1024.
+
+    Args:
+        sizes: side of the square anchor of each level, in pixels; there are two more of its area.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__(tuple((size,) for size in sizes), ((0.5, 1.0, 2.0),) * len(sizes))
+
+    def set_cell_anchors(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Make the anchors of a cell."""
+        super().set_cell_anchors(torch.promote_types(dtype, torch.float32), device)
+
+
+class BoxPool(MultiScaleRoIAlign):
+    """torchvision's, told where the levels stand.
+
+    It guesses that from the first batch it sees, by sizes before padding, and keeps the guess: a
+    first image that is much larger with its padding would shift the boxes of all others.
+
+    Args:
+        first, last: levels of the pyramid; level l has a stride of 2^l pixels.
+        side: cells of a box's map in each direction.
+    """
+
+    def __init__(self, first: int, last: int, side: int) -> None:
+        levels = range(first, last + 1)
+        super().__init__([str(level - first) for level in levels], side, sampling_ratio=2)
+        self.scales = [2.0**-level for level in levels]
+        self.map_levels = LevelMapper(first, last, self.canonical_scale, self.canonical_level)
 
 
 class ProposalHead(RPNHead):

@@ -55,7 +55,8 @@ def test_it_finds_what_torchvisions_detector_finds(backbone: str) -> None:
     loaded = ours.load_state_dict(theirs.state_dict(), strict=False)
     assert loaded.unexpected_keys == []
     assert all("attention" in name for name in loaded.missing_keys)
-    for one, expected in zip(ours([picture(30, 50)]), theirs([picture(30, 50)]), strict=True):
+    seen = [picture(36, 48)]  # 48 x 64 pixels: torchvision guesses the strides by sizes
+    for one, expected in zip(ours(seen), theirs(seen), strict=True):
         assert len(one["boxes"]) > 0
         for key in ("boxes", "scores", "labels"):
             torch.testing.assert_close(one[key], expected[key])
@@ -124,6 +125,29 @@ def test_boxes_lie_in_the_image(size: tuple[int, int]) -> None:
     assert (found["boxes"][:, 2] <= size[1]).all() and (found["boxes"][:, 3] <= size[0]).all()
     assert set(found["labels"].tolist()) <= {1, 2, 3}
     assert (found["scores"].diff() <= 0).all()
+
+
+@torch.no_grad()
+def test_what_is_found_does_not_depend_on_the_images_before() -> None:
+    """Padding makes the first one 32 times as high."""
+    alone, after = (tiny(score_threshold=0.0).eval() for _ in range(2))
+    after([picture(1, 64)])
+    for key, expected in alone([picture(48, 64)])[0].items():
+        torch.testing.assert_close(after([picture(48, 64)])[0][key], expected, rtol=0, atol=0)
+
+
+def test_anchors_are_exact_under_mixed_precision() -> None:
+    """They are learnt from in training, and in evaluation, which has full precision."""
+    model = tiny(anchor_sizes=(33, 65, 129, 257, 513), min_size=32, max_size=2048).eval()
+    batch, _ = model.transform([picture(16, 1024)])
+    anchors: Any = model.rpn.anchor_generator
+    with torch.no_grad():
+        full = anchors(batch, list(model.backbone(batch.tensors).values()))
+        with torch.autocast("cpu", torch.bfloat16):
+            maps = list(model.backbone(batch.tensors).values())
+            half = anchors(batch, maps)
+    assert maps[0].dtype == torch.bfloat16
+    assert torch.equal(half[0], full[0])
 
 
 @torch.no_grad()
