@@ -8,6 +8,9 @@ from torch import Tensor
 from .geometry import Geometry
 from .grid import Grid2D
 
+KEPT = 16
+"""Most masks that are remembered for one padding; without any, that is for all calls there are."""
+
 
 class AttentionMask:
     """Padding of keys and queries, and whether the future is hidden.
@@ -57,13 +60,17 @@ class AttentionMask:
             device: where to make it.
             reach: on a feature map, cells to each side on either axis that may be read; None: all.
         """
-        key = (where.name, *where.layout, window, reach, device)
-        if key not in self._allowed:
+        # What is remembered under inference mode can't take part in training.
+        key = (where.name, *where.layout, window, reach, device, torch.is_inference_mode_enabled())
+        made = self._allowed.pop(key, None)
+        if made is None:
             made = Allowed.make(self, where, window, device)
             if reach is not None and isinstance(where, Grid2D):
                 made.restrict(where.reads_any(reach, self.keys_BK, device))
-            self._allowed[key] = made
-        return self._allowed[key]
+            if len(self._allowed) >= KEPT:
+                del self._allowed[next(iter(self._allowed))]
+        self._allowed[key] = made  # the latest stands last
+        return made
 
 
 class Allowed:

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from attnbench.models.attention import SiteError, build_attention
+from attnbench.models.attention.masks import KEPT
+from attnbench.models.attention.terms import NO_MASK
 from attnbench.models.layers.spatial import (
     KEPT_SIZES,
     Gate,
@@ -166,12 +168,24 @@ def test_geometry_is_made_once_a_size_and_forgotten_at_last() -> None:
     assert copy.deepcopy(grids)(7, 1) is not grids(7, 1)  # nothing made is copied along
 
 
-def test_a_look_under_inference_mode_leaves_training_possible() -> None:
-    module, grids = spatial("terms(1111)", gate="one"), Grids()
-    with torch.inference_mode():
-        module(feature_map(), grids)
-    module(feature_map(), grids).sum().backward()
-    assert all(parameter.grad is not None for parameter in module.parameters())
+@pytest.mark.parametrize(
+    ("spec", "stride"),
+    [("terms(1111)", 1), ("terms(1111,range=3)", 4)],  # the second leaves cells without any key
+)
+def test_a_look_under_inference_mode_leaves_training_possible(spec: str, stride: int) -> None:
+    for grids in (Grids(), None):  # of one model, and of another one in the same process
+        module = spatial(spec, gate="one", key_stride=stride)
+        with torch.inference_mode():
+            module(feature_map(), grids or Grids())
+        module(feature_map(), grids or Grids()).sum().backward()
+        assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+def test_masks_of_many_sizes_are_forgotten_at_last() -> None:
+    module = spatial("terms(0100,range=3)")
+    for size in range(1, 3 * KEPT):
+        module(feature_map(size, 1), Grids())
+    assert len(NO_MASK._allowed) <= KEPT
 
 
 def test_half_precision_stays_half() -> None:
