@@ -17,6 +17,9 @@ from .errors import DataError
 from .files import reading
 from .segmentation_records import LabelCode, LabelledImage, SegmentationSet, pair, visible
 
+IMAGES, LABELS = "leftImg8bit", "gtFine"
+"""Names of the folders."""
+
 SERVER = "server"
 """Name of the split whose labels only the benchmark's server has."""
 
@@ -88,7 +91,7 @@ def open_cityscapes(
         DataError: a folder is missing or empty, or something has no partner.
     """
     with reading(root):
-        images_root, labels_root = _folder(root, "leftImg8bit"), _folder(root, "gtFine")
+        images_root, labels_root = _folder(root, IMAGES), _folder(root, LABELS)
         images = {split: _images(images_root / split) for split in _SPLITS}
         labelled = _SPLITS if with_test else _SPLITS[:2]
         images = {split: found for split, found in images.items() if found}

@@ -16,7 +16,7 @@ from .class_names import class_name
 from .detection_records import SAME_ID, STRAY, DetectionImage, RawBox, make_image, safe_name
 from .errors import DataError
 from .files import reading
-from .images import image_size
+from .images import size_of_annotated
 
 EXPECTED = (
     "COCO instances JSON with images (id, file_name, width, height), annotations (image_id, "
@@ -191,7 +191,7 @@ def _image(
     file = find(safe_name(name, f"{path}, image number {number},"))
     size = pixel_size(entry.get("width"), entry.get("height"))
     if size is None and file is not None and "width" not in entry:
-        size = image_size(file)
+        size = size_of_annotated(file)
     if size is None:
         raise DataError(
             f"{path}, image {ident}, has the size {_short(entry.get('width'))} x "

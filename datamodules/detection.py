@@ -75,9 +75,9 @@ class DetectionData(ResumableDataModule):
         entry = dataset_entry(self.config.dataset)
         preferred = {"train": "train", "val": entry.validation, "test": entry.test}[split]
         there = list(self._set.splits)
-        if preferred in there:
-            return preferred
         found = [name for name in there if role_of(name) == split]
+        if preferred in there and (len(found) != 1 or role_of(preferred) == split):
+            return preferred
         if not found:  # COCO 2014 is tested on val2014, as 2017 is on val2017
             found = [name for name in there if role_of(name) == role_of(preferred)]
         if len(found) != 1:

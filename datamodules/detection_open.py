@@ -50,7 +50,7 @@ def _found(config: DetectionDataConfig, root: Path) -> dict[str, Callable[[], De
     path = _below(root, given)
     if path.is_file():
         return {str(path): lambda: read_coco([path], root)}
-    files = [file for file in sorted(path.glob("*.json")) if is_instances(file)]
+    files = _instances(path)
     if files:
         return {str(path): lambda: read_coco(files, root)}
     if is_voc(path.parent) and path.name == "Annotations":
@@ -60,15 +60,21 @@ def _found(config: DetectionDataConfig, root: Path) -> dict[str, Callable[[], De
     raise DataError(f"annotations={given} is neither a file nor a folder, in {root} or elsewhere.")
 
 
-def _below(root: Path, given: Path) -> Path:
-    return root / given if (root / given).exists() else given
+def _instances(folder: Path) -> list[Path]:
+    """Files of boxes; where some are called instances, COCO's of stuff and others stay out."""
+    files = [path for path in sorted(folder.glob("*.json")) if is_instances(path)]
+    return [path for path in files if path.name.startswith("instances_")] or files
+
+
+def _below(root: Path, given: str) -> Path:
+    return root / given if (root / given).exists() else Path(given)
 
 
 def _readers(root: Path) -> dict[str, Callable[[], DetectionSet]]:
     """Give a reader for each kind of annotations in a folder and the folders in it."""
     found: dict[str, Callable[[], DetectionSet]] = {}
     folders = [root, *sorted(p for p in root.iterdir() if p.is_dir() and p.name not in _SKIPPED)]
-    files = [p for folder in folders for p in sorted(folder.glob("*.json")) if is_instances(p)]
+    files = [path for folder in folders for path in _instances(folder)]
     if files:
         found["COCO JSON"] = lambda: read_coco(files, root)
     for folder in folders:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from .errors import DataError
 
@@ -71,6 +71,27 @@ def image_size(path: Path) -> tuple[int, int]:
         DataError: as `read_image`, as far as the header tells.
     """
     with _opened(path) as image:
+        return image.size
+
+
+def size_of_annotated(path: Path) -> tuple[int, int]:
+    """Give width and height of an image whose annotation doesn't say them.
+
+    Raises:
+        DataError: as `image_size`; also if EXIF says how to turn it, since nobody knows then
+            whether it was annotated turned.
+    """
+    with _opened(path) as image:
+        try:
+            orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+        except _BROKEN:  # bad EXIF says nothing
+            orientation = 1
+        if orientation in range(2, 9):
+            raise DataError(
+                f"{path} is stored turned (EXIF orientation {orientation}), and its annotation "
+                "doesn't say for which way its boxes are: store it as it is looked at, and boxes "
+                "for that."
+            )
         return image.size
 
 

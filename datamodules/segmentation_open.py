@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .cityscapes import open_cityscapes
+from .cityscapes import IMAGES, LABELS, open_cityscapes
 from .errors import DataError
 from .files import reading
 from .label_classes import ClassList, read_classes
@@ -31,7 +31,8 @@ def open_segmentation(config: SegmentationDataConfig, root: Path) -> Segmentatio
                 f"The data folder {root} {what}; give the folder of {entry.name} as root "
                 f"(from {entry.source})."
             )
-        plain = holds_label_folders(root)
+        in_cityscapes = root.name in (IMAGES, LABELS) or has_segmentation(root)
+        plain = holds_label_folders(root) and not in_cityscapes
     leave_out = config.missing == "leave_out"
     if entry.name not in _CLASSES and config.classes_file is None and not plain:
         return open_cityscapes(root, leave_out=leave_out, with_test=entry.name == "demo")
@@ -41,7 +42,7 @@ def open_segmentation(config: SegmentationDataConfig, root: Path) -> Segmentatio
 def has_segmentation(root: Path) -> bool:
     """Tell whether a folder holds images in the layout of Cityscapes, as the demo's does."""
     with reading(root):
-        return (root / "leftImg8bit").is_dir()
+        return (root / IMAGES).is_dir()
 
 
 def _class_list(config: SegmentationDataConfig, root: Path) -> ClassList:

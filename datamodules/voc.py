@@ -26,7 +26,7 @@ from .detection_records import (
 )
 from .errors import DataError
 from .files import read_lines, reading
-from .images import image_size
+from .images import size_of_annotated
 
 FIRST_PIXEL = 1
 DIFFICULT = "boxes marked as difficult, used like the others"
@@ -137,7 +137,7 @@ def _split(
         if file is None and entry.filename:
             where = f"{folder / 'Annotations' / entry.name}.xml"
             file = finder.find(safe_name(entry.filename, where))
-        size = entry.size or (image_size(file) if file is not None else None)
+        size = entry.size or (size_of_annotated(file) if file is not None else None)
         if size is None:
             raise DataError(
                 f"{folder / 'Annotations' / entry.name}.xml has no proper size and there is no "

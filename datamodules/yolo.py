@@ -25,7 +25,7 @@ from .detection_records import (
 from .errors import DataError
 from .files import read_lines, reading
 from .image_files import ENDINGS
-from .images import image_size
+from .images import size_of_annotated
 
 _EXPECTED = "lines of `class cx cy width height`, the last four between 0 and 1"
 _PIXELS = 2.0
@@ -122,7 +122,7 @@ def _read_split(folder: Path, classes: int) -> DetectionSplit:
         files = [
             path
             for path in sorted(folder.rglob("*"))
-            if path.suffix.lower() in ENDINGS and path.is_file()
+            if path.suffix.lower() in ENDINGS and path.is_file() and path.name[0] != "."
         ]
         written = {path for path in labels.rglob("*.txt") if path.name != "classes.txt"}
     stems = [path.relative_to(folder).with_suffix("").as_posix() for path in files]
@@ -136,7 +136,7 @@ def _read_split(folder: Path, classes: int) -> DetectionSplit:
     images, read = [], []
     for stem, file in zip(stems, files, strict=True):
         path = labels / f"{stem}.txt"
-        size, boxes = image_size(file), []
+        size, boxes = size_of_annotated(file), []
         if path in written:
             boxes = _boxes(path, size, classes)
             read.append(path)

@@ -1,6 +1,7 @@
 """Bad annotations and images are handled and counted, or refused with file, place and advice."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from attnbench.datamodules.detection import DetectionData
 from attnbench.datamodules.detection_card import check_detection
@@ -329,6 +330,37 @@ def test_bad_yolo_lines_are_refused_with_their_place(
 ) -> None:
     with pytest.raises(DataError, match=rf"a\.txt, {message}"):
         _data(write_yolo(tmp_path, text)).card()
+
+
+@pytest.mark.parametrize("kind", ["YOLO", "VOC without a size", "COCO without a size"])
+def test_turned_images_whose_boxes_may_be_turned_or_not_are_refused(
+    tmp_path: Path, kind: str
+) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    if kind == "YOLO":
+        root = write_yolo(tmp_path)
+    elif kind.startswith("VOC"):
+        annotation = voc_xml(voc_object("cat", (1, 1, 9, 9)))
+        root = write_voc(tmp_path, re.sub("<size>.*</size>", "", annotation, flags=re.DOTALL))
+    else:
+        content = coco_content()
+        for image in content["images"]:
+            del image["width"], image["height"]
+        root = write_coco(tmp_path, content)
+    files = sorted(root.rglob("*.png"))
+    for file in files:
+        with Image.open(file) as image:
+            image.save(file, exif=exif)
+    with pytest.raises(DataError, match=r"stored turned \(EXIF orientation 6\)"):
+        _data(root).images("train")
+
+
+def test_files_that_macos_leaves_beside_images_are_passed_over(tmp_path: Path) -> None:
+    root = write_yolo(tmp_path)
+    folder = next(root.rglob("*.png")).parent
+    (folder / "._a.png").write_bytes(b"no image")
+    assert len(_data(root).images("train")) > 0
 
 
 def test_yolo_labels_without_image_and_boxes_without_size_are_counted(tmp_path: Path) -> None:

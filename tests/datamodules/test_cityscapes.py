@@ -178,6 +178,12 @@ def test_folders_that_are_not_the_layout_are_refused_with_what_is_expected(tmp_p
         open_cityscapes(tmp_path)
 
 
+@pytest.mark.parametrize("below", ["leftImg8bit", "gtFine"])
+def test_a_folder_inside_of_the_layout_is_not_taken_for_another_layout(tmp_path, below):
+    with pytest.raises(DataError, match="no folder leftImg8bit"):
+        check_segmentation("cityscapes", write_cityscapes(tmp_path) / below)
+
+
 def test_data_check_reads_every_image(tmp_path):
     card = check_segmentation("cityscapes", write_cityscapes(tmp_path))
     text = card.render()

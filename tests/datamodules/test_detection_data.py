@@ -108,9 +108,10 @@ def test_splits_are_found_by_what_their_names_mean(tmp_path: Path) -> None:
         data.images("dev")
 
 
-def test_a_test_split_that_is_there_is_used(tmp_path: Path) -> None:
-    data = _data(write_coco(tmp_path, splits=("train", "test", "valid")))
-    assert [data.split_name(name) for name in ("val", "test")] == ["valid2017", "test2017"]
+@pytest.mark.parametrize("val", ["valid", "val"])
+def test_a_test_split_that_is_there_is_used(tmp_path: Path, val: str) -> None:
+    data = _data(write_coco(tmp_path, splits=("train", "test", val)))
+    assert [data.split_name(name) for name in ("val", "test")] == [f"{val}2017", "test2017"]
 
 
 def test_boxes_are_clipped_in_training_only(tmp_path: Path) -> None:

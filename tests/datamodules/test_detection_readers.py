@@ -166,6 +166,14 @@ def test_other_json_of_coco_is_not_taken_for_boxes(tmp_path: Path) -> None:
     assert list(_open(root).splits) == ["train2017", "val2017"]
 
 
+def test_stuff_beside_instances_is_passed_over(tmp_path: Path) -> None:
+    root = write_coco(tmp_path)
+    other = coco_content(categories=[{"id": 92, "name": "banner"}], annotations=[])
+    (root / "annotations" / "stuff_train2017.json").write_text(json.dumps(other))
+    assert _open(root).classes == ("dog", "bird", "cat")
+    assert _open(root, annotations="annotations").classes == ("dog", "bird", "cat")
+
+
 def test_a_folder_without_boxes_says_what_was_expected(tmp_path: Path) -> None:
     assert not has_detection(tmp_path / "nothing")
     assert not has_detection(tmp_path)
