@@ -7,6 +7,7 @@ from pathlib import Path
 
 import lightning
 import torch
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.pytorch.callbacks import Callback
 
 from ..results import environment
@@ -45,7 +46,8 @@ def make_trainer(
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
         callbacks=list(callbacks),
-        plugins=[WholeFiles()],
+        # Slurm's environment would ask for as many processes as the job has tasks, and requeue.
+        plugins=[WholeFiles(), LightningEnvironment()],
         default_root_dir=folder,
         logger=False,
         enable_checkpointing=False,
