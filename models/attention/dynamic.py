@@ -55,11 +55,63 @@ class InputState(AttentionState):
         return [] if self.inputs_BTD is None else [self.inputs_BTD]
 
 
+class PredictedKernels(Attention):
+    """The projections of a dynamic convolution, over sequences or maps.
+
+    Args:
+        dim: model width D.
+        heads: not used; a convolution has groups.
+        dropout: dropout on the kernels after their softmax (DropConnect in Wu et al.).
+        taps: number of taps K of a kernel.
+        groups: number of groups G that share a kernel (16 in Zhu et al.); must divide D.
+        glu: project D -> 2 D and gate; false projects D -> D.
+        softmax: normalise the kernel over its taps.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        dropout: float,
+        taps: int,
+        groups: int,
+        glu: bool,
+        softmax: bool,
+    ) -> None:
+        super().__init__(dim, heads)
+        if dim % groups:
+            raise ValueError(f"{groups} groups don't divide the width {dim}; choose a divisor")
+        self.groups = groups
+        self.glu = glu
+        self.softmax = softmax
+        self.dropout = dropout
+        self.in_proj = nn.Linear(dim, 2 * dim if glu else dim)
+        self.kernel_proj = nn.Linear(dim, groups * taps, bias=False)
+        self.out_proj = nn.Linear(dim, dim)
+        for module in (self.in_proj, self.kernel_proj, self.out_proj):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    def gated(self, query_BQD: Tensor, valid_BQ: Tensor | None) -> Tensor:
+        """What is convolved, (B, Q, D): 0 where an element isn't real."""
+        input_BQD = self.in_proj(query_BQD)
+        if self.glu:
+            input_BQD = F.glu(input_BQD, -1)
+        return input_BQD if valid_BQ is None else input_BQD.masked_fill(~valid_BQ[..., None], 0)
+
+    def predict(self, input_BQD: Tensor) -> Tensor:
+        """The kernel of every element and group, (B, Q, G, K), from the gated input."""
+        kernel_BQGK = self.kernel_proj(input_BQD).unflatten(-1, (self.groups, -1))
+        return kernel_BQGK.softmax(-1) if self.softmax else kernel_BQGK
+
+
 @register_attention(
     "dynamic",
     examples=("dynamic", "dynamic(kernel=3,groups=2)", "dynamic(glu=false,groups=2,kernel=4)"),
 )
-class DynamicConvolution(Attention):
+class DynamicConvolution(PredictedKernels):
     """Dynamic convolution with GLU (Wu et al., ICLR 2019): each position predicts its kernel.
 
     Args:
@@ -84,22 +136,17 @@ class DynamicConvolution(Attention):
         glu: bool = True,
         softmax: bool = True,
     ) -> None:
-        super().__init__(dim, heads)
         self.traits(kernel=kernel, groups=groups)
-        if dim % groups:
-            raise ValueError(f"{groups} groups don't divide the width {dim}; choose a divisor")
+        super().__init__(
+            dim,
+            heads,
+            dropout=dropout,
+            taps=kernel,
+            groups=groups,
+            glu=glu,
+            softmax=softmax,
+        )
         self.kernel = kernel
-        self.groups = groups
-        self.glu = glu
-        self.softmax = softmax
-        self.dropout = dropout
-        self.in_proj = nn.Linear(dim, 2 * dim if glu else dim)
-        self.kernel_proj = nn.Linear(dim, groups * kernel, bias=False)
-        self.out_proj = nn.Linear(dim, dim)
-        for module in (self.in_proj, self.kernel_proj, self.out_proj):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
@@ -122,12 +169,10 @@ class DynamicConvolution(Attention):
         """As in ``Attention.forward``; the weights are the kernels, (B, G, Q, K taps)."""
         if memory_BKD is not None:
             raise SiteError(f"dynamic can't attend to a memory: {NO_MEMORY}")
-        input_BQD = self.in_proj(query_BQD)
-        if self.glu:
-            input_BQD = F.glu(input_BQD, -1)
+        valid_BQ = None
         if mask is not None and mask.keys_BK is not None:
             valid_BQ = mask.keys_BK[:, -query_BQD.shape[1] :]
-            input_BQD = input_BQD.masked_fill(~valid_BQ[..., None], 0)
+        input_BQD = self.gated(query_BQD, valid_BQ)
         kernel_BQGK = self.predict(input_BQD)
         source_BSD, back = input_BQD, (self.kernel - 1) // 2
         if isinstance(state, InputState):
@@ -151,8 +196,3 @@ class DynamicConvolution(Attention):
         if memory_BKD is not None:
             raise SiteError(f"dynamic can't attend to a memory: {NO_MEMORY}")
         return InputState(self.kernel - 1)
-
-    def predict(self, input_BTD: Tensor) -> Tensor:
-        """The kernel of every position and group, (B, T, G, K), from the gated input."""
-        kernel_BTGK = self.kernel_proj(input_BTD).unflatten(-1, (self.groups, self.kernel))
-        return kernel_BTGK.softmax(-1) if self.softmax else kernel_BTGK

@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from .contract import Attention, AttentionOutput, AttentionState
+from .contract import AttentionOutput, AttentionState
 from .deformable_grid import NO_ORDER, cells_of
-from .dynamic import NO_MEMORY
+from .dynamic import NO_MEMORY, PredictedKernels
 from .geometry import Geometry
 from .kernels import forced_path
 from .masks import AttentionMask
@@ -37,7 +37,7 @@ from .windows import dynamic_convolution_2d
     ),
     axes=2,
 )
-class DynamicGrid(Attention):
+class DynamicGrid(PredictedKernels):
     """Dynamic convolution with GLU (Wu et al., ICLR 2019) over n x n cells of a feature map.
 
     Args:
@@ -61,22 +61,17 @@ class DynamicGrid(Attention):
         glu: bool = True,
         softmax: bool = True,
     ) -> None:
-        super().__init__(dim, heads)
         self.traits(kernel=kernel, groups=groups)
-        if dim % groups:
-            raise ValueError(f"{groups} groups don't divide the width {dim}; choose a divisor")
+        super().__init__(
+            dim,
+            heads,
+            dropout=dropout,
+            taps=kernel**2,
+            groups=groups,
+            glu=glu,
+            softmax=softmax,
+        )
         self.kernel = kernel
-        self.groups = groups
-        self.glu = glu
-        self.softmax = softmax
-        self.dropout = dropout
-        self.in_proj = nn.Linear(dim, 2 * dim if glu else dim)
-        self.kernel_proj = nn.Linear(dim, groups * kernel**2, bias=False)
-        self.out_proj = nn.Linear(dim, dim)
-        for module in (self.in_proj, self.kernel_proj, self.out_proj):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
 
     @classmethod
     def traits(cls, **options: Any) -> Traits:
@@ -106,11 +101,7 @@ class DynamicGrid(Attention):
         """As in ``Attention.forward``; the weights are the kernels, (B, G, Q, n x n taps)."""
         hides = state is not None or (mask is not None and mask.causal)
         grid = cells_of("dynamic", memory_BKD, geometry, hides)
-        input_BQD = self.in_proj(query_BQD)
-        if self.glu:
-            input_BQD = F.glu(input_BQD, -1)
-        if mask is not None and mask.keys_BK is not None:
-            input_BQD = input_BQD.masked_fill(~mask.keys_BK[..., None], 0)
+        input_BQD = self.gated(query_BQD, None if mask is None else mask.keys_BK)
         kernel_BQGK = self.predict(input_BQD)
         size = (grid.height, grid.width)
         mixed_BYXD = dynamic_convolution_2d(
@@ -120,8 +111,3 @@ class DynamicGrid(Attention):
         )
         weights = kernel_BQGK.transpose(1, 2) if need_weights else None
         return AttentionOutput(self.out_proj(mixed_BYXD.flatten(1, 2)), weights)
-
-    def predict(self, input_BQD: Tensor) -> Tensor:
-        """The kernel of every cell and group, (B, Q, G, n x n), from the gated input."""
-        kernel_BQGK = self.kernel_proj(input_BQD).unflatten(-1, (self.groups, -1))
-        return kernel_BQGK.softmax(-1) if self.softmax else kernel_BQGK
