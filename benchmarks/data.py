@@ -11,25 +11,26 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..datamodules.caption_card import CaptionCard, check_captions
+from ..datamodules.caption_card import check_captions
 from ..datamodules.caption_config import CaptionDataConfig
 from ..datamodules.caption_open import has_captions
 from ..datamodules.caption_pack import pack_captions
-from ..datamodules.card import DataCard, check
+from ..datamodules.card import Card
 from ..datamodules.demo.captioning import write_captioning_demo
 from ..datamodules.demo.detection import write_detection_demo
 from ..datamodules.demo.segmentation import write_segmentation_demo
 from ..datamodules.demo.sentiment import has_sentiment_demo, write_sentiment_demo
 from ..datamodules.demo.translation import write_translation_demo
-from ..datamodules.detection_card import DetectionCard, check_detection
+from ..datamodules.detection_card import check_detection
 from ..datamodules.detection_config import DetectionDataConfig
 from ..datamodules.detection_open import has_detection
 from ..datamodules.registry import dataset_entry
-from ..datamodules.segmentation_card import SegmentationCard, check_segmentation
+from ..datamodules.segmentation_card import check_segmentation
 from ..datamodules.segmentation_config import SegmentationDataConfig
 from ..datamodules.segmentation_open import has_segmentation
-from ..datamodules.sentiment_card import SentimentCard, check_sentiment
+from ..datamodules.sentiment_card import check_sentiment
 from ..datamodules.sentiment_config import SentimentDataConfig
+from ..datamodules.translation_card import check_translation
 from ..datamodules.translation_config import TranslationDataConfig
 from ..tasks.settings import resolve
 from .errors import UsageError, nearest
@@ -42,9 +43,8 @@ DEMOS: dict[str, Callable[[Path], Path]] = {
     "detection": write_detection_demo,
     "segmentation": write_segmentation_demo,
 }
-Card = DataCard | CaptionCard | SentimentCard | DetectionCard | SegmentationCard
 CHECKS: dict[str, tuple[type[BaseModel], Callable[..., Card]]] = {
-    "translation": (TranslationDataConfig, check),
+    "translation": (TranslationDataConfig, check_translation),
     "captioning": (CaptionDataConfig, check_captions),
     "sentiment": (SentimentDataConfig, check_sentiment),
     "detection": (DetectionDataConfig, check_detection),

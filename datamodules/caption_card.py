@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from rich.console import Console, Group
 from rich.table import Table
-from rich.text import Text
+
+from .card import Card
 
 
 class CaptionSplitCard(BaseModel):
@@ -35,61 +35,38 @@ class CaptionSplitCard(BaseModel):
     unknown: int
 
 
-class CaptionCard(BaseModel):
-    """All that must be equal for two results to be comparable, and what explains the rest.
+class CaptionCard(Card):
+    """What was found of a captioning data set.
 
-    Attributes:
-        dataset: name of the data set.
-        title: what it is.
-        format: layout of the captions found on disk.
+    Attributes, beside those of `Card`:
         vocabulary_size: ids, 0 included.
         vocabulary_rule: which words have an id of their own.
         vocabulary_sha256: hash of the words in order.
         features: layout, type, width, regions, whether there are boxes, hash.
         splits: by name.
         files: SHA-256 of each annotation file, by its path below the folder.
-        notes: remarks and counted warnings.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
-    dataset: str
-    title: str
-    format: str
     vocabulary_size: int
     vocabulary_rule: str
     vocabulary_sha256: str
     features: dict[str, Any]
     splits: dict[str, CaptionSplitCard]
-    files: dict[str, str]
-    notes: list[str]
 
-    def __rich__(self) -> Group:
-        """Render for `rich.print`."""
-        return Group(self._facts(), self._split_table(), *map(Text, self._remarks()))
-
-    def render(self, width: int = 100) -> str:
-        """Render as plain text."""
-        console = Console(width=width, no_color=True, force_terminal=False, legacy_windows=False)
-        with console.capture() as capture:
-            console.print(self)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
-
-    def _facts(self) -> Table:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    def facts(self) -> dict[str, str]:
+        """As in `Card`."""
         found = self.features
-        rows = {
-            "data set": f"{self.dataset}: {self.title}",
-            "captions": self.format,
+        return {
             "vocabulary": f"{self.vocabulary_size:,} ids with 0, {self.vocabulary_rule}, "
             f"sha256 {self.vocabulary_sha256[:16]}",
             "features": f"{found['layout']}: {found['images']:,} images, {found['regions']} "
             f"regions of {found['dim']:,} ({found['dtype']}), "
             f"{'with' if found['boxes'] else 'without'} boxes, sha256 {found['sha256'][:16]}",
         }
-        for name, value in rows.items():
-            table.add_row(Text(name, style="bold"), Text(value))
-        return table
+
+    def tables(self) -> list[Table]:
+        """As in `Card`."""
+        return [self._split_table()]
 
     def _split_table(self) -> Table:
         table = Table(title="splits (lengths in words)", title_justify="left")
@@ -102,14 +79,13 @@ class CaptionCard(BaseModel):
             table.add_row(name, images, captions, f"{split.mean:.1f}", longest, cut, unknown)
         return table
 
-    def _remarks(self) -> list[str]:
-        dropped = [
+    def changes(self) -> list[str]:
+        """As in `Card`."""
+        return [
             f"{name}: {number:,} images left out, {reason}"
             for name, split in self.splits.items()
             for reason, number in split.dropped.items()
         ]
-        hashes = [f"sha256 {digest}  {name}" for name, digest in self.files.items()]
-        return [*dropped, *self.notes, *hashes]
 
 
 def check_captions(dataset: str, root: Path | None, **settings: Any) -> CaptionCard:

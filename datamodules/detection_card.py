@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
-from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from .card import Card
 from .detection_records import DetectionImage, DetectionSplit
 from .prefetch import ahead
 
@@ -47,56 +47,32 @@ class DetectionSplitCard(BaseModel):
     counts: dict[str, int]
 
 
-class DetectionCard(BaseModel):
-    """All that must be equal for two results to be comparable, and what explains the rest.
+class DetectionCard(Card):
+    """What was found of a detection data set.
 
-    Attributes:
-        dataset: name of the data set.
-        title: what it is.
-        format: layout found on disk.
+    Attributes, beside those of `Card`:
         classes: their names.
         category_ids: their ids in the files.
         splits: by role.
         files: SHA-256 of each annotation file, or of several together; and of the names and sizes
             in bytes of a split's images.
-        notes: remarks.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
-    dataset: str
-    title: str
-    format: str
     classes: tuple[str, ...]
     category_ids: tuple[int, ...]
     splits: dict[str, DetectionSplitCard]
-    files: dict[str, str]
-    notes: list[str]
 
-    def __rich__(self) -> Group:
-        """Render for `rich.print`."""
-        return Group(
-            self._facts(), self._split_table(), self._class_table(), *map(Text, self._remarks())
-        )
-
-    def render(self, width: int = 100) -> str:
-        """Render as plain text."""
-        console = Console(width=width, no_color=True, force_terminal=False, legacy_windows=False)
-        with console.capture() as capture:
-            console.print(self)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
-
-    def _facts(self) -> Table:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    def facts(self) -> dict[str, str]:
+        """As in `Card`."""
         ids = self.category_ids
-        rows = {
-            "data set": f"{self.dataset}: {self.title}",
-            "format": self.format,
+        return {
             "classes": f"{len(self.classes)}, with ids from {min(ids)} to {max(ids)} in the files",
+            "hashes of": "annotation files, and names and sizes in bytes of images",
         }
-        for name, value in rows.items():
-            table.add_row(Text(name, style="bold"), Text(value))
-        return table
+
+    def tables(self) -> list[Table]:
+        """As in `Card`."""
+        return [self._split_table(), self._class_table()]
 
     def _split_table(self) -> Table:
         table = Table(title="splits (sizes in pixels)", title_justify="left")
@@ -128,7 +104,8 @@ class DetectionCard(BaseModel):
             table.add_row(f"{len(rest)} more", *(f"{number:,}" for number in sums))
         return table
 
-    def _remarks(self) -> list[str]:
+    def changes(self) -> list[str]:
+        """As in `Card`."""
         counted = [
             f"{role}: {number:,} {reason}"
             for role, split in self.splits.items()
@@ -139,9 +116,7 @@ class DetectionCard(BaseModel):
             for role, split in self.splits.items()
             if split.not_trained
         ]
-        hashes = [f"sha256 {digest}  {name}" for name, digest in self.files.items()]
-        hashed = "images are hashed by their names and sizes in bytes"
-        return [*left_out, *counted, *self.notes, hashed, *hashes]
+        return [*left_out, *counted]
 
 
 def describe_split(

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
+
+from .card import Card
 
 
 class SegmentationSplitCard(BaseModel):
@@ -33,12 +34,10 @@ class SegmentationSplitCard(BaseModel):
     shares: list[float]
 
 
-class SegmentationCard(BaseModel):
-    """All that must be equal for two results to be comparable, and what explains the rest.
+class SegmentationCard(Card):
+    """What was found of a segmentation data set.
 
-    Attributes:
-        dataset: name of the data set.
-        title: what it is.
+    Attributes, beside those of `Card`:
         format: layout found on disk, and which label files are read.
         classes: their names, in order.
         label_ids: the value of each in the label files.
@@ -46,46 +45,25 @@ class SegmentationCard(BaseModel):
         tested: the split that is tested on.
         files: hashes of each split's images and labels, and of the list of classes.
         hashed: what the hashes are made from.
-        notes: remarks.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
-    dataset: str
-    title: str
-    format: str
     classes: list[str]
     label_ids: list[int]
     splits: dict[str, SegmentationSplitCard]
     tested: str
-    files: dict[str, str]
     hashed: str
-    notes: list[str]
 
-    def __rich__(self) -> Group:
-        """Render for `rich.print`."""
-        remarks = map(Text, self._remarks())
-        return Group(self._facts(), self._split_table(), self._class_table(), *remarks)
-
-    def render(self, width: int = 100) -> str:
-        """Render as plain text."""
-        console = Console(width=width, no_color=True, force_terminal=False, legacy_windows=False)
-        with console.capture() as capture:
-            console.print(self)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
-
-    def _facts(self) -> Table:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        rows = {
-            "data set": f"{self.dataset}: {self.title}",
-            "format": self.format,
+    def facts(self) -> dict[str, str]:
+        """As in `Card`."""
+        return {
             "classes": f"{len(self.classes)}",
             "tested on": self.tested,
             "hashes of": self.hashed,
         }
-        for name, value in rows.items():
-            table.add_row(Text(name, style="bold"), Text(value))
-        return table
+
+    def tables(self) -> list[Table]:
+        """As in `Card`."""
+        return [self._split_table(), self._class_table()]
 
     def _split_table(self) -> Table:
         table = Table(title="splits", title_justify="left")
@@ -112,14 +90,13 @@ class SegmentationCard(BaseModel):
             table.add_row(Text(name), str(value), *shares)
         return table
 
-    def _remarks(self) -> list[str]:
-        dropped = [
+    def changes(self) -> list[str]:
+        """As in `Card`."""
+        return [
             f"{name}: {number:,} left out, {reason}"
             for name, split in self.splits.items()
             for reason, number in split.dropped.items()
         ]
-        hashes = [f"sha256 {digest}  {name}" for name, digest in self.files.items()]
-        return [*dropped, *self.notes, *hashes]
 
 
 def check_segmentation(dataset: str, root: Path | None, **settings: Any) -> SegmentationCard:

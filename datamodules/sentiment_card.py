@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
-from rich.console import Console, Group
 from rich.table import Table
-from rich.text import Text
 
+from .card import Card
 from .sentiment_records import MODALITIES, Kind
 from .sentiment_store import SentimentStore, StoreHeader
 
@@ -57,57 +56,29 @@ class SentimentSplitCard(BaseModel):
     labels: dict[str, float]
 
 
-class SentimentCard(BaseModel):
-    """All that must be equal for two results to be comparable, and what explains the rest.
+class SentimentCard(Card):
+    """What was found of a sentiment data set.
 
-    Attributes:
-        dataset: name of the data set.
-        title: what it is.
-        format: layout found on disk.
+    Attributes, beside those of `Card`:
         labels: what the labels are.
         emotions: name of each column of the labels, where they are emotions.
         streams: the modalities.
         splits: by name.
         files: SHA-256 of each file, by its path below the folder.
-        notes: remarks and counted warnings.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
-    dataset: str
-    title: str
-    format: str
     labels: Kind
     emotions: tuple[str, ...]
     streams: dict[str, StreamCard]
     splits: dict[str, SentimentSplitCard]
-    files: dict[str, str]
-    notes: list[str]
 
-    def __rich__(self) -> Group:
-        """Render for `rich.print`."""
-        hashes = [f"sha256 {digest}  {name}" for name, digest in self.files.items()]
-        remarks = map(Text, [*self.notes, *hashes])
-        return Group(self._facts(), self._stream_table(), self._split_table(), *remarks)
+    def facts(self) -> dict[str, str]:
+        """As in `Card`."""
+        return {"labels": ", ".join(self.emotions) or self.labels}
 
-    def render(self, width: int = 100) -> str:
-        """Render as plain text."""
-        console = Console(width=width, no_color=True, force_terminal=False, legacy_windows=False)
-        with console.capture() as capture:
-            console.print(self)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
-
-    def _facts(self) -> Table:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        labels = ", ".join(self.emotions) if self.emotions else self.labels
-        rows = {
-            "data set": f"{self.dataset}: {self.title}",
-            "format": self.format,
-            "labels": labels,
-        }
-        for name, value in rows.items():
-            table.add_row(Text(name, style="bold"), Text(value))
-        return table
+    def tables(self) -> list[Table]:
+        """As in `Card`."""
+        return [self._stream_table(), self._split_table()]
 
     def _stream_table(self) -> Table:
         table = Table(title="streams (lengths in real steps)", title_justify="left")

@@ -12,7 +12,6 @@ import numpy as np
 from torch import Tensor
 
 from .batching import TokenBatches
-from .card import DataCard, SideCard, SplitCard
 from .corpus import IdCorpus, TextCorpus, find_split
 from .demo.translation import write_translation_demo
 from .errors import DataError
@@ -24,6 +23,7 @@ from .prepare import Codec, Encoded, filter_training, prepare_ids, prepare_text
 from .registry import dataset_entry
 from .store import TokenStore
 from .subword import Words
+from .translation_card import SideCard, TranslationCard, TranslationSplitCard
 from .translation_config import TranslationDataConfig
 from .vocabulary import Vocabulary
 
@@ -221,7 +221,7 @@ class TranslationData(ResumableDataModule):
         paths = dict.fromkeys(path for name in used for path in corpus.files(name))
         return {path.relative_to(self.root).as_posix(): sha256_file(path) for path in paths}
 
-    def card(self) -> DataCard:
+    def card(self) -> TranslationCard:
         """Read train, validation and the default test split, as far as there, and describe them."""
         entry, corpus, codec = dataset_entry(self.config.dataset), self._corpus, self._codec
         roles = {"train": corpus.training, "val": corpus.validation}
@@ -230,7 +230,7 @@ class TranslationData(ResumableDataModule):
         separate = codec.source_vocabulary != codec.target_vocabulary
         others = corpus.tests[1:]
         notes = [f"further test splits: {', '.join(others)}"] if others else []
-        return DataCard(
+        return TranslationCard(
             dataset=entry.name,
             title=entry.title,
             format=corpus.format,
@@ -256,9 +256,9 @@ def _as_list(ids: Iterable[int] | Tensor) -> list[int]:
     return ids.tolist() if isinstance(ids, Tensor) else list(ids)
 
 
-def _split_card(split: Encoded) -> SplitCard:
+def _split_card(split: Encoded) -> TranslationSplitCard:
     empty = (split.source.lengths == 1) | (split.target.lengths == 1)
-    return SplitCard(
+    return TranslationSplitCard(
         name=split.name,
         pairs=len(split.lines),
         dropped=split.dropped,

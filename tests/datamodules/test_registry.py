@@ -21,7 +21,7 @@ def test_an_unknown_name_gets_the_nearest_one():
 
 def test_listing_data_sets_does_not_load_torch():
     program = (
-        "import sys; import attnbench.datamodules.registry, attnbench.datamodules.card,"
+        "import sys; import attnbench.datamodules.registry, attnbench.datamodules.translation_card,"
         " attnbench.datamodules.translation_config;"
         "sys.exit('torch' in sys.modules or 'datasets' in sys.modules)"
     )
