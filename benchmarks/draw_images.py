@@ -43,7 +43,10 @@ def draw_cell_of(run: FinishedRun, options: argparse.Namespace, split: str, stem
     chosen = f"{view.layer}.cell{at}" + f".head{options.head}" * (options.head is not None)
     path = options.save or run.folder / f"attention{stem}.{slug(chosen)}.png"
     check_file(path)
-    size = f"{view.map.rows} x {view.map.columns} cells of {view.map.stride} pixels"
+    stride = view.map.stride
+    size = (
+        f"{view.map.rows} x {view.map.columns} cells of {stride} pixels, centred on 0, {stride}, …"
+    )
     draw_cell(path, view, head, f"{_title(run, options, split)}\n{view.layer}, cell {at} of {size}")
     parts = " and ".join(part.what for part in view.parts)
     return path, f"cell {at} of {view.layer}, {parts}", list(view.notes)

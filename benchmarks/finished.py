@@ -25,6 +25,9 @@ from .runlog import away_from_the_terminal
 
 RECORD = "record.json"
 
+VOCABULARY = "vocabulary"
+"""How the keys of vocabularies in fingerprints end."""
+
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -72,7 +75,8 @@ def load_run(
         if config.threads:
             torch.set_num_threads(config.threads)
         data: Any = entry.data(config)
-        _check_vocabulary(record, data.fingerprint())
+        if any(name.endswith(VOCABULARY) for name in record.data.fingerprint):
+            _check_vocabulary(record, data.fingerprint())  # of all splits, which must be there
         _check_classes(record, data)
         module = entry.build(config, data)
     _load(module, weights, folder)
@@ -127,7 +131,7 @@ def _is_earlier(record: RunRecord, phase: str | None) -> bool:
 def _check_vocabulary(record: RunRecord, now: Mapping[str, str]) -> None:
     """Other words would get the weights of those that the model learnt."""
     for name, known in record.data.fingerprint.items():
-        if name.endswith("vocabulary") and now.get(name, known) != known:
+        if name.endswith(VOCABULARY) and now.get(name, known) != known:
             raise DataError(
                 "the data give another vocabulary than the run was trained with: give the --root "
                 "and the settings it was trained on"

@@ -21,7 +21,8 @@ class DetectionDataConfig(BaseModel):
         default=None,
         description="folder of the data; without one, `demo` writes a temporary folder",
     )
-    annotations: Path | None = Field(
+    # Text, so that its folders count in records and hashes: fold1/all.json is not fold2/all.json.
+    annotations: str | None = Field(
         default=None,
         description="COCO JSON or folder of annotations, where root holds several (relative to "
         "root)",

@@ -24,7 +24,8 @@ class SegmentationDataConfig(BaseModel):
         default=None,
         description="folder of the data; without one, `demo` writes a temporary folder",
     )
-    classes_file: Path | None = Field(
+    # Text, so that its folders count in records and hashes.
+    classes_file: str | None = Field(
         default=None,
         description="classes of image and label folders: a name a line, or value,name[,r,g,b] "
         "(relative to root)",
@@ -41,8 +42,12 @@ class SegmentationDataConfig(BaseModel):
         default=None, description="split that is tested on; None: the data set's usual one"
     )
     batch_size: int = Field(default=8, ge=1, description="crops a batch")
-    crop_height: int = Field(default=769, ge=1, description="height of a training crop in pixels")
-    crop_width: int = Field(default=769, ge=1, description="width of a training crop in pixels")
+    crop_height: int = Field(
+        default=769, ge=1, le=32_768, description="height of a training crop in pixels"
+    )
+    crop_width: int = Field(
+        default=769, ge=1, le=32_768, description="width of a training crop in pixels"
+    )
     scale_min: float = Field(default=0.7, gt=0, le=16, description="smallest random scale")
     scale_max: float = Field(default=2.1, gt=0, le=16, description="largest random scale")
     scale_step: float = Field(

@@ -195,7 +195,12 @@ def view_of(
     if choice.pixel is not None:
         _check("pixel", choice.pixel, image_HW3.shape[:2], "the image")
         cell = over.cell(*choice.pixel)
-    _check("cell", cell, (rows, columns), f"the map of {name}")
+    _check(
+        "cell",
+        cell,
+        (rows, columns),
+        f"the map of {name}{', the last layer' * (choice.layer is None)}",
+    )
     notes = []
     stride = 1 if place.attention is None else place.attention.query_stride
     if any(number % stride for number in cell):

@@ -204,3 +204,16 @@ def test_what_attention_adds_costs_what_the_paper_prints() -> None:
         bare = "w/o+deformable" if row.endswith("+deformable") else "w/o"
         added = printed[row] - printed[bare]
         assert macs[row] - macs[bare] == pytest.approx(added, rel=0.015), row
+
+
+def test_annotations_of_one_name_in_two_folders_are_two_settings() -> None:
+    grid = load_grid("spatial-attention/detection")
+    cells = [
+        make_cells(grid, Choice(rows=["w/o"], settings={"annotations": f"{fold}/all.json"}))[0]
+        for fold in ("one", "two")
+    ]
+    assert cells[0].config_hash != cells[1].config_hash
+    assert [cell.stored_config()["annotations"] for cell in cells] == [
+        "one/all.json",
+        "two/all.json",
+    ]

@@ -103,6 +103,20 @@ def test_detections_stand_beside_the_true_boxes(
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_run_on_images_can_be_asked_where_only_the_images_asked_for_are(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unneeded = {"detection": ("boxes", "train2017"), "segmentation": ("labels", "*/train")}
+    for task, (root, pattern) in unneeded.items():
+        other = tmp_path / root
+        shutil.copytree(folder / root, other)
+        for path in other.glob(pattern):
+            shutil.rmtree(path)
+        words = ["predict", str(run_of(folder, task)), "--split", "val", "--root", str(other)]
+        assert main([*words, "--out", str(tmp_path / task)]) == 0, capsys.readouterr().err
+        capsys.readouterr()
+
+
 def test_classes_of_other_names_are_refused(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,7 +163,7 @@ def test_a_cell_of_a_deformable_block_with_attention_has_two_panels(
     assert printed.out == f"wrote {path}: {what}\n" and printed.err == ""
     text = path.read_text()
     # The demo's first image is 128 x 96 pixels, scaled to 85 x 64 and padded to 96 x 64.
-    assert "layer3.1, cell 2,3 of 4 x 6 cells of 16 pixels" in text
+    assert "layer3.1, cell 2,3 of 4 x 6 cells of 16 pixels, centred on 0, 16, …" in text
     assert "terms(0010), gate 1: head 2; arrows to 10 of 24 keys, " in text
     assert "deformable 3 x 3: taps moved by 0.00 cells on average" in text
 
@@ -189,7 +203,11 @@ def test_an_image_of_one_row_without_a_class_is_drawn_too(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("task", "line", "said"),
     [
-        ("detection", "--item 0 --cell 4,0", "cell 4,0 is outside of the map of layer4.1: rows go"),
+        (
+            "detection",
+            "--item 0 --cell 4,0",
+            "is outside of the map of layer4.1, the last layer: rows go",
+        ),
         ("detection", "--item 0 --pixel 96,0", "pixel 96,0 is outside of the image: rows go from"),
         ("detection", "--item 0 --cell 0,0 --layer layer9", "no layer 'layer9' that looks beyond"),
         ("detection", "--item 0 --cell 0,0 --head 3", "layer4.1 has 2 heads, no --head 3"),

@@ -153,7 +153,9 @@ def test_a_block_tells_of_its_convolution_and_of_its_attention() -> None:
         "with query_stride=2 attention is computed at every second row and column only: drawn is "
         "the cell 2,0",
     )
-    with pytest.raises(ConfigError, match="cell 3,0 is outside of the map of layer3.1: rows go "):
+    with pytest.raises(
+        ConfigError, match="cell 3,0 is outside of the map of layer3.1, the last layer: "
+    ):
         look(forward, place, (3, 0))
 
 
