@@ -155,7 +155,7 @@ def cost(options: Options, words: list[str]) -> int:
     """`attnbench cost`."""
     from ..results import write_atomically
     from .cell import Choice
-    from .cost import cost_table, grid_costs
+    from .cost import EXPLAINED, cost_table, grid_costs
     from .cost_report import Counted, cost_report
     from .grid import load_grid
     from .settings import parse_settings
@@ -175,7 +175,7 @@ def cost(options: Options, words: list[str]) -> int:
         return _print_json([cost.as_json() for rows in costs.values() for cost in rows])
     for rows in costs.values():
         notes = dict.fromkeys(cost.note for cost in rows if cost.note)
-        _show(f"{rows[0].grid}, preset {options.preset}", cost_table(rows), *notes, "")
+        _show(f"{rows[0].grid}, preset {options.preset}", cost_table(rows), *notes, EXPLAINED, "")
     return 0
 
 

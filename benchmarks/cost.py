@@ -15,6 +15,12 @@ from .grid import Grid, Row
 GFLOPS = "GFLOPs"
 MILLIONS = "params_M"
 
+EXPLAINED = (
+    "GFLOPs are 10^9 multiply-accumulates of the explicit path, counted over the real modules; "
+    "executed are those of the path that a GPU would take"
+)
+"""What the columns count."""
+
 
 @dataclass(frozen=True)
 class RowCost:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..results.layout import Layout, Text
 from ..results.markdown import markdown
-from .cost import GFLOPS, RowCost
+from .cost import EXPLAINED, GFLOPS, RowCost
 
 WITHOUT = "w/o"
 """Name of a row without attention, and the start of the name of one with a convolution only."""
@@ -68,9 +68,8 @@ def _layout(grid: Counted, rows: Mapping[str, RowCost], command: str) -> Layout:
     notes = dict.fromkeys(cost.note for cost in grid.rows if cost.note)
     notes |= {f"{cost.row}: n/a, {cost.reason}": None for cost in grid.rows if cost.reason}
     explained = (
-        "GFLOPs are 10^9 multiply-accumulates of the explicit path, counted over the real modules; "
-        "executed are those of the path that a GPU would take; adds is the difference from the row "
-        f"{WITHOUT} ({WITHOUT}+deformable for rows with deformable convolution)."
+        f"{EXPLAINED}; adds is the difference from the row {WITHOUT} ({WITHOUT}+deformable for "
+        "rows with deformable convolution)."
     )
     return Layout(
         title=grid.title,

@@ -224,7 +224,7 @@ def _predict(add: Add) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="the run's folder, or its record")
     parser.add_argument(
         "--split", default="test",
-        help="train, val, test (default), or another that the data set has",
+        help="train, val, test (default), or another that the data set has (Cityscapes: server)",
     )  # fmt: skip
     parser.add_argument("--root", type=Path, metavar="DIR", help="folder of the data set")
     parser.add_argument(

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from ..results import RunRecord, Store, StoreError
 from ..results.layout import count
+from ..tasks.errors import ConfigError
 from .cell import Cell
 from .progress import spoken
 from .vocabulary import Vocabularies
@@ -89,9 +90,21 @@ class Plan:
         cores = "" if self.gmacs else f" of {self.cores} core{'s' * (self.cores > 1)}"
         speed = self.gmacs or self.cores * GMACS_A_CORE
         return (
-            "a guess without evaluation: 3 x multiply-accumulates x training tokens, at an assumed "
-            f"{_speed(speed)}{cores}"
+            "a guess without evaluation: 3 x the multiply-accumulates of all that training reads, "
+            f"at an assumed {_speed(speed)}{cores}"
         )
+
+    @property
+    def obstacles(self) -> list[str]:
+        """What the settings of the cells that would run lack, a sentence each."""
+        found: dict[str, None] = {}
+        for planned in self.to_run:
+            config: Any = planned.cell.config
+            try:
+                config.check_training()
+            except ConfigError as error:
+                found[str(error)] = None
+        return list(found)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -111,6 +124,7 @@ class Plan:
                 }
                 for planned in self.cells
             ],
+            "obstacles": self.obstacles,
             "seconds_estimated": self.seconds,
             "basis": self.basis,
             "training_macs": self.training_macs,
@@ -178,6 +192,7 @@ def summary(plan: Plan, jobs: int = 1) -> list[str]:
     lines = [f"{total} cell{'s' * (total != 1)}: {', '.join(parts)}"]
     if states["failed"] or states["diverged"]:
         lines[0] += "; --only failed runs the failed ones again"
+    lines += [f"would not start: {sentence}" for sentence in plan.obstacles]
     lines += _vocabularies(plan)
     if states["run"]:
         lines.append(f"estimated time {spoken(plan.seconds / jobs)} ({plan.basis})")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from .attention import Grid2D, Site
+from .attention import Grid2D, Site, SpecText
 
 RESNETS = (
     "resnet18",
@@ -43,7 +43,7 @@ class BackboneSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    backbone: str = Field(
+    backbone: SpecText = Field(
         default="none",
         description="attention in the residual blocks, and deformable as their 3x3 convolution",
     )
@@ -108,7 +108,9 @@ class DetectorSettings(BackboneSettings):
     )
     fpn_channels: int = Field(default=256, ge=1, description="channels of the feature pyramid")
     box_head_dim: int = Field(default=1024, ge=1, description="width of the box head's two layers")
-    min_size: int = Field(default=800, ge=1, description="shorter side that images are scaled to")
+    min_size: int = Field(
+        default=800, ge=1, le=32_768, description="shorter side that images are scaled to"
+    )
     max_size: int = Field(
         default=1333, ge=1, description="longer side that images are scaled to at most"
     )
@@ -157,7 +159,9 @@ class DetectorConfig(DetectorSettings):
 class SegmenterSettings(BackboneSettings):
     """Sizes and choices of a ``Segmenter``; the defaults are CCNet's on Cityscapes."""
 
-    head: str = Field(default="none", description="attention in one more module after the backbone")
+    head: SpecText = Field(
+        default="none", description="attention in one more module after the backbone"
+    )
     batch_norm: Literal["sync", "batch", "frozen"] = Field(
         default="batch",
         description="norms: sync is over all processes; frozen, for the backbone alone, as in "

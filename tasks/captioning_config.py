@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from ..datamodules.caption_config import CaptionDataConfig
-from ..models.attention import SpecError, build_attention, parse_spec
+from ..models.attention import SpecError, SpecText, build_attention
 from ..models.captioner import CAPTIONER_SITES, CaptionerConfig
 from .training_config import TrainingConfig
 
@@ -24,9 +24,9 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
     """
 
     # Sites: one attention spec each.
-    encoder_self: str = Field("dot", description="attention between regions")
-    decoder_self: str = Field("dot", description="attention between words")
-    cross: str = Field("dot", description="attention from words to regions")
+    encoder_self: SpecText = Field("dot", description="attention between regions")
+    decoder_self: SpecText = Field("dot", description="attention between words")
+    cross: SpecText = Field("dot", description="attention from words to regions")
 
     # Model.
     dim: int = Field(512, ge=1, description="model width")
@@ -111,11 +111,6 @@ class CaptioningConfig(TrainingConfig, CaptionDataConfig):
     java_metrics: bool = Field(
         False, description="METEOR and SPICE too, where Java and the extra java-metrics are there"
     )
-
-    @field_validator("encoder_self", "decoder_self", "cross")
-    @classmethod
-    def _canonical(cls, spec: str) -> str:
-        return str(parse_spec(spec))
 
     @model_validator(mode="after")
     def _fits_together(self) -> CaptioningConfig:

@@ -63,7 +63,7 @@ class DetectionTask(TaskModule):
         self.config = config
         self.clip_value = config.clip_value
         try:
-            self.model = Detector(config.detector(classes))
+            self.model = Detector(config.network(classes))
         except WeightsError as error:
             raise ConfigError(str(error)) from error
 
@@ -73,8 +73,14 @@ class DetectionTask(TaskModule):
         return by_update(sgd_or_adamw(self.model, config), rate_factor(config))
 
     def losses(self, batch: DetectionBatch) -> dict[str, Tensor]:
-        """The four parts of the loss, by the names in ``LOSSES``; the model must be training."""
-        targets = [{"boxes": t.boxes_N4, "labels": t.labels_N} for t in batch.targets]
+        """The four parts of the loss, by the names in ``LOSSES``; the model must be training.
+
+        Crowds, which only evaluation has, are left out.
+        """
+        targets = [
+            {"boxes": t.boxes_N4[~t.crowd_N], "labels": t.labels_N[~t.crowd_N]}
+            for t in batch.targets
+        ]
         found = self.model(_as_floats(batch.images), targets)
         return {LOSSES[name]: loss for name, loss in found.items()}
 

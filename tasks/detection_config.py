@@ -7,15 +7,13 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from ..datamodules.detection_config import DetectionDataConfig
-from ..models.attention import parse_spec
 from ..models.image_config import DETECTOR_SITES, DetectorConfig, DetectorSettings
-from .image_norms import check_frozen_norms
-from .training_config import TrainingConfig
+from .image_config import ImageConfig
 
 DETECTION_SITES = DETECTOR_SITES
 
 
-class DetectionConfig(TrainingConfig, DetectionDataConfig, DetectorSettings):
+class DetectionConfig(ImageConfig, DetectionDataConfig, DetectorSettings):
     """Data, model and training; the defaults are Faster R-CNN with FPN, the "1x" schedule.
 
     "Feature Pyramid Networks for Object Detection" (Lin et al., CVPR 2017), whose hyper-parameters
@@ -64,11 +62,6 @@ class DetectionConfig(TrainingConfig, DetectionDataConfig, DetectorSettings):
     )
     average_last: int = Field(1, ge=1, description="checkpoints averaged at the end")
 
-    @field_validator("backbone")
-    @classmethod
-    def _canonical(cls, spec: str) -> str:
-        return str(parse_spec(spec))
-
     @field_validator("milestones")
     @classmethod
     def _rising(cls, milestones: tuple[float, ...]) -> tuple[float, ...]:
@@ -76,29 +69,7 @@ class DetectionConfig(TrainingConfig, DetectionDataConfig, DetectorSettings):
             raise ValueError("milestones must be shares of max_steps between 0 and 1 that rise")
         return milestones
 
-    def check_training(self) -> None:
-        """Raise ConfigError where norms that don't learn would have nothing to start from."""
-        check_frozen_norms(self)
-
-    def refusal(self) -> str | None:
-        """Why the attention can't work with these strides."""
-        from ..models.attention import split_convolution
-        from ..models.layers.spatial import stride_refusal
-
-        rest, _ = split_convolution(self.backbone)
-        reason = stride_refusal(rest, self.key_stride, self.query_stride)
-        return None if reason is None else f"{self.backbone} can't stand at backbone: {reason}"
-
-    def detector(self, classes: int) -> DetectorConfig:
-        """The part of the settings that the model needs.
-
-        Args:
-            classes: of the data, without the background.
-        """
+    def network(self, classes: int) -> DetectorConfig:
+        """As in ``ImageConfig``."""
         names = DetectorSettings.model_fields
         return DetectorConfig(classes=classes, **{name: getattr(self, name) for name in names})
-
-
-def detection_items(config: DetectionConfig) -> float:
-    """Images that training goes over."""
-    return config.max_steps * config.accumulate * config.batch_size

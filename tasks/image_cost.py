@@ -39,7 +39,7 @@ def detection_cost(config: DetectionConfig) -> CostReport:
     """
     height, width = (-(-size // STRIDE) * STRIDE for size in (config.min_size, config.max_size))
     proposals = config.rpn_test_proposals
-    settings = config.detector(CLASSES.get(config.dataset, CLASSES["coco"]))
+    settings = config.network(CLASSES.get(config.dataset, CLASSES["coco"]))
     with torch.device("meta"), torch.no_grad():
         model = Detector(settings.model_copy(update={"weights": None})).eval()
         if config.weights is not None:
@@ -68,7 +68,7 @@ def segmentation_cost(config: SegmentationConfig) -> CostReport:
     96 x 96 positions.
     """
     height, width = (_whole_cells(size) for size in (config.crop_height, config.crop_width))
-    settings = config.segmenter(CLASSES.get(config.dataset, CLASSES["cityscapes"]))
+    settings = config.network(CLASSES.get(config.dataset, CLASSES["cityscapes"]))
     with torch.device("meta"), torch.no_grad():
         model = Segmenter(settings.model_copy(update={"weights": None})).eval()
         image_B3HW = torch.empty(1, 3, height, width)
@@ -76,7 +76,10 @@ def segmentation_cost(config: SegmentationConfig) -> CostReport:
         def run() -> dict[str, Tensor]:
             return model(image_B3HW)
 
-        return cost_report(model, run, 1, f"one crop of {height}x{width}")
+        note = f"one crop of {height}x{width}"
+        if (height, width) != (config.crop_height, config.crop_width):
+            note += f", for {config.crop_height}x{config.crop_width}"
+        return cost_report(model, run, 1, note)
 
 
 def _whole_cells(size: int) -> int:

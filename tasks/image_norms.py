@@ -1,22 +1,11 @@
-"""What the norms of a backbone need: trained weights if they are frozen, else enough cells."""
+"""Batch normalisation needs more than a single cell."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..models.image_config import DetectorSettings, SegmenterSettings
 from .errors import ConfigError
-
-
-def check_frozen_norms(settings: DetectorSettings | SegmenterSettings) -> None:
-    """Raise ConfigError where norms that don't learn would have nothing to start from."""
-    if settings.batch_norm == "frozen" and settings.weights is None:
-        raise ConfigError(
-            "batch_norm=frozen keeps what trained weights have learnt, and there are none: set "
-            f"weights to a file of {settings.resnet} trained on ImageNet, or batch_norm=batch to "
-            "learn from scratch"
-        )
 
 
 @contextmanager

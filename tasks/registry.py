@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.attention import Site
 from .captioning_config import CAPTIONING_SITES, CaptioningConfig
-from .detection_config import (
-    DETECTION_SITES,
-    DetectionConfig,
-    detection_items,
-)
+from .detection_config import DETECTION_SITES, DetectionConfig
 from .errors import ConfigError
-from .segmentation_config import (
-    SEGMENTATION_SITES,
-    SegmentationConfig,
-    segmentation_items,
-)
+from .segmentation_config import SEGMENTATION_SITES, SegmentationConfig
 from .sentiment_config import SENTIMENT_TASK_SITES, SentimentConfig
 from .training_config import TrainingConfig
 from .translation_config import TRANSLATION_SITES, TranslationConfig
@@ -226,6 +218,10 @@ def _segmentation_cost(config: SegmentationConfig) -> CostReport:
     return segmentation_cost(config)
 
 
+def _images(config: DetectionConfig | SegmentationConfig) -> float:
+    return config.max_steps * config.accumulate * config.batch_size
+
+
 _IMAGES_UNHASHED = frozenset(
     {
         "root",
@@ -291,7 +287,7 @@ TASKS: dict[str, TaskEntry] = {
         sites=DETECTION_SITES,
         metric="box_ap",
         measure=_detection_cost,
-        training_items=detection_items,
+        training_items=_images,
         unhashed=_IMAGES_UNHASHED,
         refuses=DetectionConfig.refusal,
     ),
@@ -305,7 +301,7 @@ TASKS: dict[str, TaskEntry] = {
         sites=SEGMENTATION_SITES,
         metric="miou",
         measure=_segmentation_cost,
-        training_items=segmentation_items,
+        training_items=_images,
         unhashed=_IMAGES_UNHASHED,
         refuses=SegmentationConfig.refusal,
     ),

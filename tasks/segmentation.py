@@ -47,7 +47,7 @@ class SegmentationTask(TaskModule):
         self.config = config
         self.clip_value = config.clip_value
         try:
-            self.model = Segmenter(config.segmenter(classes))
+            self.model = Segmenter(config.network(classes))
         except WeightsError as error:
             raise ConfigError(str(error)) from error
         self.validated = Confusion(classes)
@@ -88,7 +88,10 @@ class SegmentationTask(TaskModule):
         return losses
 
     def training_step(self, batch: SegmentationBatch, batch_idx: int) -> Tensor:
-        """The weighted sum of the losses; raises ``Diverged`` if it is not finite."""
+        """The weighted sum of the losses; raises ``Diverged`` if it is not finite.
+
+        It is looked at in every 20th batch, and after each validation.
+        """
         with enough_to_norm("crop_height and crop_width"):
             losses = self.losses(batch)
         loss = losses["main"]

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ..datamodules.segmentation_config import SegmentationDataConfig
-from ..models.attention import SiteError, SpecError, parse_spec
 from ..models.image_config import SEGMENTER_SITES, SegmenterConfig, SegmenterSettings
-from .image_norms import check_frozen_norms
-from .training_config import TrainingConfig
+from .image_config import ImageConfig
 
 SEGMENTATION_SITES = SEGMENTER_SITES
 
-_PROBLEMS: dict[str, SpecError | SiteError | None] = {}
-"""What is wrong with models that were tried already, by their settings."""
 
-
-class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettings):
+class SegmentationConfig(ImageConfig, SegmentationDataConfig, SegmenterSettings):
     """Data, model, training and inference; the defaults are CCNet's recipe on Cityscapes.
 
     "CCNet: Criss-Cross Attention for Semantic Segmentation" (Huang et al., ICCV 2019), which "An
@@ -85,59 +79,23 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
         "points of mIoU apart",
     )
     window_height: int | None = Field(
-        None, ge=1, description="of a sliding window; null: as high as training crops"
+        None, ge=1, le=32_768, description="of a sliding window; null: as high as training crops"
     )
     window_width: int | None = Field(
-        None, ge=1, description="of a sliding window; null: as wide as training crops"
+        None, ge=1, le=32_768, description="of a sliding window; null: as wide as training crops"
     )
     overlap: float = Field(
         1 / 3, ge=0, lt=1, description="share of a window that the next one covers again"
     )
     flip: bool = Field(False, description="average with what is said of the mirrored image")
 
-    @field_validator("backbone", "head")
-    @classmethod
-    def _canonical(cls, spec: str) -> str:
-        return str(parse_spec(spec))
-
     @field_validator("output_stride", mode="before")
     @classmethod
     def _whole_number(cls, stride: Any) -> Any:
         return int(stride) if isinstance(stride, str) and stride.isdecimal() else stride
 
-    @model_validator(mode="after")
-    def _fits_the_width(self) -> SegmentationConfig:
-        problem = self._problem()
-        if isinstance(problem, SpecError):
-            raise ValueError(str(problem)) from problem
-        return self
-
-    def refusal(self) -> str | None:
-        """Why the attention can't stand in this model, e.g. with its strides or its decoder."""
-        problem = self._problem()
-        return None if problem is None else str(problem)
-
-    def _problem(self) -> SpecError | SiteError | None:
-        """What is wrong with the model, which is built without allocating anything."""
-        from ..models.segmenter import Segmenter
-
-        config = self.segmenter(classes=2).model_copy(update={"weights": None})
-        key = config.model_dump_json()
-        if key not in _PROBLEMS:
-            try:
-                with torch.device("meta"):
-                    Segmenter(config)
-                _PROBLEMS[key] = None
-            except (SpecError, SiteError) as error:
-                _PROBLEMS[key] = error
-        return _PROBLEMS[key]
-
-    def check_training(self) -> None:
-        """Raise ConfigError where norms that don't learn would have nothing to start from."""
-        check_frozen_norms(self)
-
-    def segmenter(self, classes: int) -> SegmenterConfig:
-        """The part of the settings that the model needs."""
+    def network(self, classes: int) -> SegmenterConfig:
+        """As in ``ImageConfig``."""
         own: dict[str, Any] = {name: getattr(self, name) for name in SegmenterSettings.model_fields}
         return SegmenterConfig(classes=classes, **own)
 
@@ -152,8 +110,3 @@ class SegmentationConfig(TrainingConfig, SegmentationDataConfig, SegmenterSettin
         height, width = self.window
         how = f"sliding {height}x{width}|overlap:{self.overlap:.3g}"
         return (how if self.inference == "sliding" else "whole") + "|flip" * self.flip
-
-
-def segmentation_items(config: SegmentationConfig) -> float:
-    """Crops that training goes over."""
-    return config.max_steps * config.accumulate * config.batch_size

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 
 from ..datamodules.sentiment_config import SentimentDataConfig
-from ..models.attention import SpecError, build_attention, parse_spec, refusal
+from ..models.attention import SpecError, SpecText, build_attention, refusal
 from ..models.sentiment import (
     SENTIMENT_SITES,
     TRANSFORMERS,
@@ -62,8 +62,8 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
     )
 
     # Sites: one attention spec each.
-    crossmodal: str = Field("dot", description="attention from one stream to another")
-    memory_self: str = Field("dot", description="attention within what a target has read")
+    crossmodal: SpecText = Field("dot", description="attention from one stream to another")
+    memory_self: SpecText = Field("dot", description="attention within what a target has read")
 
     # MulT.
     dim: int = Field(40, ge=1, description="width after the temporal convolutions")
@@ -180,11 +180,6 @@ class SentimentConfig(TrainingConfig, SentimentDataConfig):
         "ones, or the mean of the last checkpoints",
     )
     average_last: int = Field(1, ge=1, description="checkpoints that select=average averages")
-
-    @field_validator("crossmodal", "memory_self")
-    @classmethod
-    def _canonical(cls, spec: str) -> str:
-        return str(parse_spec(spec))
 
     @field_validator("modalities", "targets")
     @classmethod

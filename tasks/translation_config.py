@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from ..datamodules.translation_config import TranslationDataConfig
-from ..models.attention import SpecError, build_attention, parse_spec
+from ..models.attention import SpecError, SpecText, build_attention
 from ..models.translator import TRANSLATOR_SITES, TranslatorConfig
 from .training_config import TrainingConfig
 
@@ -22,9 +22,9 @@ class TranslationConfig(TrainingConfig, TranslationDataConfig):
     """
 
     # Sites: one attention spec each.
-    encoder_self: str = Field("terms(1111)", description="attention of the encoder")
-    decoder_self: str = Field("terms(1111)", description="attention between target words")
-    cross: str = Field("terms(1111)", description="attention from decoder to encoder")
+    encoder_self: SpecText = Field("terms(1111)", description="attention of the encoder")
+    decoder_self: SpecText = Field("terms(1111)", description="attention between target words")
+    cross: SpecText = Field("terms(1111)", description="attention from decoder to encoder")
 
     # Model.
     dim: int = Field(512, ge=1, description="model width")
@@ -89,11 +89,6 @@ class TranslationConfig(TrainingConfig, TranslationDataConfig):
     length_alpha: float = Field(0.6, description="exponent of the length penalty")
     max_length_ratio: float = Field(1.0, ge=0, description="longest output = this * source …")
     max_length_extra: int = Field(50, ge=0, description="… + this, in tokens")
-
-    @field_validator("encoder_self", "decoder_self", "cross")
-    @classmethod
-    def _canonical(cls, spec: str) -> str:
-        return str(parse_spec(spec))
 
     @model_validator(mode="after")
     def _fits_together(self) -> TranslationConfig:

@@ -33,7 +33,7 @@ from .registry import (
     traits_of,
     variant_examples,
 )
-from .spec import Spec, SpecError, parse_spec
+from .spec import Spec, SpecError, SpecText, parse_spec
 from .traits import Site, Traits
 
 # Importing the modules of this folder registers the variants in them.
@@ -54,6 +54,7 @@ __all__ = [
     "SiteError",
     "Spec",
     "SpecError",
+    "SpecText",
     "Traits",
     "build_attention",
     "list_variants",

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 Value = bool | int | float | str
 
@@ -57,6 +60,10 @@ def parse_spec(text: str | Spec) -> Spec:
             "quote it, e.g. 'terms(0110)'"
         )
     return Spec(tuple(_parse_part(part, text) for part in _split(text, "+", text)))
+
+
+SpecText = Annotated[str, AfterValidator(lambda text: str(parse_spec(text)))]
+"""A setting that holds a spec, in its canonical form."""
 
 
 def _parse_part(part: str, whole: str) -> Part:

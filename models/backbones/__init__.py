@@ -2,7 +2,7 @@
 
 from .block import AttendedBlock
 from .resnet import NORMS, AttendedResNet, Norm
-from .weights import WeightsError
+from .weights import WeightsError, check_file
 
 __all__ = [
     "NORMS",
@@ -10,4 +10,5 @@ __all__ = [
     "AttendedResNet",
     "Norm",
     "WeightsError",
+    "check_file",
 ]

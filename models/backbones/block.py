@@ -87,13 +87,16 @@ def deform(block: AttendedBlock, options: dict[str, object], name: str) -> None:
             "choose a resnet or wide_resnet"
         )
     make = cast(Callable[..., DeformableConv2d], DeformableConv2d)
-    deformable = make(
-        regular.in_channels,
-        regular.out_channels,
-        stride=regular.stride[0],
-        dilation=regular.dilation[0],
-        **options,
-    )
+    try:
+        deformable = make(
+            regular.in_channels,
+            regular.out_channels,
+            stride=regular.stride[0],
+            dilation=regular.dilation[0],
+            **options,
+        )
+    except ValueError as error:
+        raise SpecError(f"attention spec 'deformable': {error}") from error
     if deformable.weight.shape == regular.weight.shape:
         with torch.no_grad():
             deformable.weight.copy_(regular.weight)

@@ -59,11 +59,16 @@ def is_inserted(name: str) -> bool:
     return not {"attention", "offset_conv"}.isdisjoint(name.split("."))
 
 
+def check_file(path: Path) -> None:
+    """Raise WeightsError if there is no such file."""
+    if not path.is_file():
+        raise WeightsError(f"{path} is no file: pass weights=FILE with a state dict of the network")
+
+
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a file by name. Raises WeightsError."""
     content: Any
-    if not path.is_file():
-        raise WeightsError(f"{path} is no file: pass weights=FILE with a state dict of the network")
+    check_file(path)
     try:
         safe = path.suffix == ".safetensors"
         content = load_file(path) if safe else load_tensors_and_options(path)

@@ -346,3 +346,23 @@ def test_long_lines_never_push_the_row_off_the_screen(width: int) -> None:
 def test_a_plan_says_at_which_sizes_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "ngsan/full", "--preset", "smoke"]) == 0
     assert "9,488 symbols, whatever the data have" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "lacking"),
+    [
+        (["batch_norm=frozen"], "set weights to a file of resnet18 trained on ImageNet"),
+        (["weights=nowhere.pth"], "nowhere.pth is no file: pass weights=FILE"),
+        ([], None),
+    ],
+)
+def test_a_plan_says_what_a_run_would_stop_at(
+    settings: list[str], lacking: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", "spatial-attention/detection", "--preset", "smoke", "--rows", "w/o"]
+    given = [word for setting in settings for word in ("--set", setting)]
+    assert main([*words, *given]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "would not start" in line]
+    assert len(said) == (lacking is not None) and (lacking or "") in "".join(said)
+    assert main([*words, *given, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["obstacles"]) == len(said)

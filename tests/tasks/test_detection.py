@@ -285,6 +285,10 @@ def test_weights_that_are_not_finite_are_no_empty_result(root: Path, name: str) 
         ({"resnet": "resnet17"}, "resnet=resnet17|resnet='resnet17'"),
         ({"backbone": "terms(01"}, "backbone="),
         ({"learning_rte": 1}, "did you mean learning_rate"),
+        ({"backbone": "terms(1111)", "heads": 6}, "6 heads don't divide the width 256"),
+        ({"backbone": "dynamic(groups=24)"}, "24 groups don't divide the width 256"),
+        ({"backbone": "deformable(groups=3)"}, "deformable.*3"),
+        ({"backbone": "deformable", "resnet": "resnext50_32x4d"}, "grouped 3x3 convolutions"),
     ],
 )
 def test_wrong_settings_are_named(root: Path, settings: dict[str, Any], words: str) -> None:
