@@ -9,6 +9,7 @@ from typing import Any
 import lightning
 import torch
 
+from ..datamodules.files import sha256_file
 from ..tasks.module import DataCardLike, TaskModule
 from .cell import Cell
 from .runlog import away_from_the_terminal
@@ -46,10 +47,16 @@ def prepare(cell: Cell) -> Prepared:
         if config.threads:
             torch.set_num_threads(config.threads)
         data: Any = cell.entry.data(config)
-        card, fingerprint = data.card(), data.fingerprint()
+        card, fingerprint = data.card(), {**data.fingerprint(), **_first_weights(config)}
         data.train_dataloader()
         data.val_dataloader()
         data.predict_dataloader("test")
         lightning.seed_everything(cell.seed, verbose=False)
         module = cell.entry.build(config, data)
     return Prepared(data, card, fingerprint, module, time.monotonic() - begin, said)
+
+
+def _first_weights(config: Any) -> dict[str, str]:
+    """Hash of the file that training begins with; settings tell it by its name alone."""
+    path = getattr(config, "weights", None)
+    return {} if path is None else {"weights": sha256_file(path)}

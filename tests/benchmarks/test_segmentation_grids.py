@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -161,8 +162,11 @@ def test_a_finished_run_does_not_need_its_first_weights_again(root: Path, tmp_pa
     words = [f"{name}={value}" for name, value in values.items() if name != "dataset"]
     out = ["--data", "cityscapes", "--out", str(tmp_path / "out"), "row=one"]
     assert main(["train", "segmentation", *words, *out]) == 0
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     weights.unlink()
-    (folder,) = {path.parent for path in (tmp_path / "out").glob("**/record.json")}
+    (path,) = (tmp_path / "out").glob("**/record.json")
+    folder, record = path.parent, RunRecord.from_json(path.read_bytes())
+    assert record.data.fingerprint["weights"] == digest, "another file of that name is told apart"
     assert main(["predict", str(folder), "--root", str(root)]) == 0
 
 
