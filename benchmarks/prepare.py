@@ -19,13 +19,15 @@ from .runlog import away_from_the_terminal
 class Prepared:
     """A cell that can train.
 
-    `data` is the task's data module (a `TaskData` and a LightningDataModule); `said` is what
-    libraries had to say meanwhile; `seconds` what it took.
+    `data` is the task's data module (a `TaskData` and a LightningDataModule); `begun_on` are the
+    hashes that training depends on; `said` is what libraries had to say meanwhile; `seconds` what
+    it took.
     """
 
     data: Any
     card: DataCardLike
     fingerprint: dict[str, str]
+    begun_on: dict[str, str]
     module: TaskModule
     seconds: float
     said: list[str] = field(default_factory=list)
@@ -47,13 +49,15 @@ def prepare(cell: Cell) -> Prepared:
         if config.threads:
             torch.set_num_threads(config.threads)
         data: Any = cell.entry.data(config)
-        card, fingerprint = data.card(), {**data.fingerprint(), **_first_weights(config)}
+        card, first = data.card(), _first_weights(config)
+        fingerprint = {**data.fingerprint(), **first}
+        begun_on = {**data.training_fingerprint(), **first}
         data.train_dataloader()
         data.val_dataloader()
         data.predict_dataloader("test")
         lightning.seed_everything(cell.seed, verbose=False)
         module = cell.entry.build(config, data)
-    return Prepared(data, card, fingerprint, module, time.monotonic() - begin, said)
+    return Prepared(data, card, fingerprint, begun_on, module, time.monotonic() - begin, said)
 
 
 def _first_weights(config: Any) -> dict[str, str]:

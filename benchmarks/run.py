@@ -44,7 +44,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class OtherData(DataError):
-    """A cell was begun on other training data than it is given now."""
+    """A cell was begun on other training data, or first weights, than it is given now."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class _Run:
             self.checkpoints.remove()
         again.begin(self.folder, self.cell.config_hash)
         _check_begun_on(self.cell, self.checkpoints, ready)
-        self.checkpoints.belong_to(ready.data.training_fingerprint())
+        self.checkpoints.belong_to(ready.begun_on)
         phases = self.cell.entry.phases(self.config)
         device = self._trainer(phases[0]).strategy.root_device
         reset_peak(device)
@@ -264,10 +264,12 @@ def _checkpoints(cell: Cell, store: Store) -> Checkpoints:
 
 def _check_begun_on(cell: Cell, checkpoints: Checkpoints, ready: Prepared) -> None:
     """Raise OtherData if the checkpoints that lie here may not be gone on from."""
-    if checkpoints.any() and not checkpoints.are_of(ready.data.training_fingerprint()):
+    if checkpoints.any() and not checkpoints.are_of(ready.begun_on):
+        weighted = "weights" in ready.begun_on
         raise OtherData(
-            f"{cell.name} was begun on other training data: give the --root it was begun with, or "
-            "start anew with --only all (--again for train)"
+            f"{cell.name} was begun on other training data{' or weights' * weighted}: give the "
+            f"--root {'and weights ' * weighted}it was begun with, or start anew with --only all "
+            "(--again for train)"
         )
 
 

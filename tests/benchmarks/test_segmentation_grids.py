@@ -170,6 +170,29 @@ def test_a_finished_run_does_not_need_its_first_weights_again(root: Path, tmp_pa
     assert main(["predict", str(folder), "--root", str(root)]) == 0
 
 
+def test_a_run_does_not_go_on_from_what_other_weights_began(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights, out = tmp_path / "resnet18.pth", tmp_path / "out"
+    torch.save(AttendedResNet("resnet18").state_dict(), weights)
+    values = {**TINY, "max_steps": 1, "check_every": 1, "root": root, "weights": weights}
+    words = [f"{name}={value}" for name, value in values.items() if name != "dataset"]
+    begin = ["train", "segmentation", *words, "--data", "cityscapes", "--out", str(out), "row=one"]
+    assert main([*begin, "--keep-checkpoints"]) == 0
+    (record,) = out.glob("**/record.json")
+    record.unlink()
+    torch.save(AttendedResNet("resnet18").state_dict(), weights)
+    capsys.readouterr()
+    assert main(begin) == 2
+    assert "begun on other training data or weights: give the --root and weights" in (
+        capsys.readouterr().err
+    )
+    assert not record.exists() and list(out.rglob("*.ckpt"))
+    assert main([*begin, "--again"]) == 0
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert RunRecord.from_json(record.read_bytes()).data.fingerprint["weights"] == digest
+
+
 @pytest.mark.parametrize("name", GRIDS)
 def test_every_published_row_is_there(name: str) -> None:
     grid = load_grid(f"spatial-attention/{name}")
