@@ -15,6 +15,8 @@ from .training_config import TrainingConfig
 _PROBLEMS: dict[str, SpecError | SiteError | None] = {}
 """What is wrong with models that were tried already, by their settings."""
 
+_WIDTHS = ("fpn_channels", "box_head_dim", "decoder_channels")
+
 
 class ImageConfig(TrainingConfig):
     """Settings of training a model with an attended ResNet."""
@@ -71,4 +73,12 @@ def _problem(config: DetectorConfig | SegmenterConfig) -> SpecError | SiteError 
             _PROBLEMS[key] = None
         except (SpecError, SiteError) as error:
             _PROBLEMS[key] = error
+        except (RuntimeError, TypeError) as error:
+            if "overflow" not in str(error).lower():  # of 64 bits: nothing is allocated here
+                raise
+            widths = [name for name in _WIDTHS if hasattr(config, name)]
+            _PROBLEMS[key] = SpecError(
+                "the model has more weights than any machine can hold: lower "
+                f"{', '.join(widths)} or the kernels of attention"
+            )
     return _PROBLEMS[key]

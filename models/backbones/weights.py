@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def is_inserted(name: str) -> bool:
 
 def check_file(path: Path) -> None:
     """Raise WeightsError if there is no such file."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises for too long names
         raise WeightsError(f"{path} is no file: pass weights=FILE with a state dict of the network")
 
 

@@ -288,6 +288,8 @@ def test_weights_that_are_not_finite_are_no_empty_result(root: Path, name: str) 
         ({"backbone": "terms(1111)", "heads": 6}, "6 heads don't divide the width 256"),
         ({"backbone": "dynamic(groups=24)"}, "24 groups don't divide the width 256"),
         ({"backbone": "deformable(groups=3)"}, "deformable.*3"),
+        ({"backbone": f"dynamic(kernel={10**30 + 1})"}, "any machine can hold.* or the kernels"),
+        ({"box_head_dim": 10**20}, "lower fpn_channels, box_head_dim or"),
         ({"backbone": "deformable", "resnet": "resnext50_32x4d"}, "grouped 3x3 convolutions"),
     ],
 )
@@ -300,6 +302,12 @@ def test_frozen_norms_need_weights(root: Path) -> None:
     config = config_of(root, batch_norm="frozen")
     with pytest.raises(ConfigError, match="set weights to a file of resnet18"):
         config.check_training()
+
+
+@pytest.mark.parametrize("name", ["nothing.pth", "", "a" * 5000, "a/b\0"])
+def test_weights_that_are_no_file_are_named_before_anything_is_read(root: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="is no file: pass weights=FILE"):
+        config_of(root, weights=name).check_training()
 
 
 def test_a_bad_file_of_weights_is_named(root: Path, tmp_path: Path) -> None:

@@ -235,6 +235,8 @@ def test_the_rate_falls_as_ccnets() -> None:
         ({"backbone": "deformble"}, "did you mean deformable"),
         ({"resnet": "resnet19"}, "choose one of"),
         ({"overlap": 1}, "overlap=1"),
+        ({"decoder_channels": 10**10}, "more weights than any machine can hold"),
+        ({"decoder_channels": 10**30}, "lower decoder_channels or"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], told: str) -> None:
@@ -263,4 +265,6 @@ def test_frozen_norms_need_weights_to_begin_with(tmp_path: Path) -> None:
     config = resolve(SegmentationConfig, {**SETTINGS, "batch_norm": "frozen"})
     with pytest.raises(ConfigError, match="set weights to a file of resnet18"):
         config.check_training()
-    config.model_copy(update={"weights": tmp_path / "resnet18.pth"}).check_training()
+    weights = tmp_path / "resnet18.pth"
+    weights.touch()
+    config.model_copy(update={"weights": weights}).check_training()
