@@ -195,7 +195,7 @@ class DetectionData(ResumableDataModule):
             if len(files) > 5:
                 annotations = {f"annotations of {name}": _together(files, self.root)}
             else:
-                annotations = {_relative(path, self.root): sha256_file(path) for path in files}
+                annotations = {_placed(path, self.root): sha256_file(path) for path in files}
             images = {f"images of {name}": _names_and_sizes(self.images(split), self.root)}
             hashes[name] = annotations | images
         return hashes
@@ -253,6 +253,12 @@ class DetectionData(ResumableDataModule):
 
 def _relative(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+
+
+def _placed(path: Path, root: Path) -> str:
+    """Name a file; outside of the root with its folder, since splits may name theirs alike."""
+    outside = f"{path.parent.name}/{path.name}"
+    return _relative(path, root) if path.is_relative_to(root) else outside
 
 
 def _together(paths: Sequence[Path], root: Path) -> str:

@@ -1,5 +1,6 @@
 """The detection data module: what training and evaluation see, in order, resumable and the same."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,24 @@ def test_the_fingerprint_follows_annotations_names_and_sizes(tmp_path: Path) -> 
     changed = {name for name, value in _data(root).fingerprint().items() if value != before[name]}
     assert changed == {"images of val2017"}
     assert _data(root).training_fingerprint() == train
+
+
+def test_annotations_of_one_name_outside_of_the_root_each_count(tmp_path: Path) -> None:
+    """As Roboflow exports them: train/_annotations.coco.json, valid/_annotations.coco.json."""
+    (tmp_path / "root").mkdir()
+    for split in ("train", "valid", "test"):
+        for name, size in SIZES.items():
+            write_image(tmp_path / "fold" / split / f"{name}.png", size)
+        (tmp_path / "fold" / split / "_annotations.coco.json").write_text(
+            json.dumps(coco_content())
+        )
+    found = [_data(tmp_path / "root", annotations=str(tmp_path / "fold")).fingerprint()]
+    for split in ("train", "valid", "test"):
+        with (tmp_path / "fold" / split / "_annotations.coco.json").open("a") as stream:
+            stream.write(" ")
+        found.append(_data(tmp_path / "root", annotations=str(tmp_path / "fold")).fingerprint())
+        changed = {name for name, digest in found[-1].items() if digest != found[-2][name]}
+        assert changed == {f"{split}/_annotations.coco.json"}
 
 
 @pytest.mark.parametrize("write", [write_voc, write_yolo])
