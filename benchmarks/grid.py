@@ -39,13 +39,17 @@ class Row(_Section):
 
 
 class PublishedIn(_Section):
-    """Where the paper's numbers stand, and which measured metric each of them is set beside."""
+    """Where the paper's numbers stand, and which measured metric each of them is set beside.
+
+    `needs` are settings that a run must be given beside the preset to be the published one.
+    """
 
     paper: str
     table: str
     dataset_split: str
     metrics: dict[str, str] = Field(default_factory=dict)
     preset: str = "paper"
+    needs: tuple[str, ...] = ()
 
 
 class Grid(_Section):

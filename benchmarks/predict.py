@@ -9,6 +9,7 @@ from .finished import FinishedRun, load_run
 from .folders import check_folder, write_folder
 from .grid import Settings
 from .runlog import away_from_the_terminal
+from .training import device_of
 
 
 def write_predictions(
@@ -41,6 +42,7 @@ def write_predictions(
             something else lies at `out`.
     """
     finished = load_run(run, root=root, phase=phase, settings=settings)
+    finished.module.to(device_of(finished.module.config))
     mark = ".".join([split, *([phase] if phase and finished.earlier else [])])
     with away_from_the_terminal(lambda line: None):
         files = finished.module.prediction_files(finished.data, split)

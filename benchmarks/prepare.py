@@ -10,7 +10,9 @@ import lightning
 import torch
 
 from ..datamodules.files import sha256_file
+from ..tasks.detection_config import DetectionConfig
 from ..tasks.module import DataCardLike, TaskModule
+from ..tasks.segmentation_config import SegmentationConfig
 from .cell import Cell
 from .runlog import away_from_the_terminal
 
@@ -62,5 +64,6 @@ def prepare(cell: Cell) -> Prepared:
 
 def _first_weights(config: Any) -> dict[str, str]:
     """Hash of the file that training begins with; settings tell it by its name alone."""
-    path = getattr(config, "weights", None)
-    return {} if path is None else {"weights": sha256_file(path)}
+    if not isinstance(config, DetectionConfig | SegmentationConfig) or config.weights is None:
+        return {}
+    return {"weights": sha256_file(config.weights)}

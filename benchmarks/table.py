@@ -88,5 +88,10 @@ def _source(grid: Grid) -> PublishedSource | None:
     if where is None:
         return None
     return PublishedSource(
-        where.paper, where.table, where.dataset_split, grid.default_dataset, where.preset
+        where.paper,
+        where.table,
+        where.dataset_split,
+        grid.default_dataset,
+        where.preset,
+        where.needs,
     )

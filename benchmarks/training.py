@@ -56,6 +56,16 @@ def make_trainer(
     )
 
 
+def device_of(config: TrainingConfig) -> torch.device:
+    """Where a trained model is asked: the first GPU, or the processor."""
+    wanted = config.accelerator
+    if wanted in ("auto", "gpu", "cuda") and torch.cuda.is_available():
+        return torch.device("cuda", 0)
+    if wanted in ("auto", "gpu", "mps") and torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
+
+
 def device_name(device: torch.device) -> str:
     """For people: the GPU's name, or the processor's."""
     if device.type == "cuda":

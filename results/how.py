@@ -59,7 +59,8 @@ def published_in_words(spec: TableSpec) -> str:
     words = f"{PAPERS.get(source.paper, source.paper)}, {source.table}, {shown}"
     if spec.comparable:
         return words
-    runs = " and ".join([f"the preset {spec.preset}", *spec.settings])
+    lacking = [f"no {name}" for name in source.needs if name not in spec.given]
+    runs = " and ".join([f"the preset {spec.preset}", *spec.settings, *lacking])
     return (
         f"{words}; these runs are {spec.dataset} with {runs}, another setting, "
         "so the difference doesn't measure a reproduction"

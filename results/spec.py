@@ -49,7 +49,8 @@ class PublishedSource:
     """Where the published numbers of a table stand.
 
     `dataset` and `preset` name the run that they can be compared with; a table of any other run
-    says under it that the difference isn't a measure of reproduction.
+    says under it that the difference isn't a measure of reproduction. `needs` are settings that
+    such a run is given beside its preset, as a file of first weights.
     """
 
     paper: str
@@ -57,6 +58,7 @@ class PublishedSource:
     dataset_split: str
     dataset: str | None = None
     preset: str = "paper"
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,4 +90,9 @@ class TableSpec:
         if source is None:
             return None
         same_data = source.dataset in (None, self.dataset)
-        return same_data and source.preset == self.preset and not self.settings
+        return same_data and source.preset == self.preset and self.given == set(source.needs)
+
+    @property
+    def given(self) -> set[str]:
+        """Names of the settings given beside the grid's own."""
+        return {word.partition("=")[0] for word in self.settings}

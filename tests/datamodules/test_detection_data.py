@@ -115,6 +115,18 @@ def test_a_test_split_that_is_there_is_used(tmp_path: Path, val: str) -> None:
     assert [data.split_name(name) for name in ("val", "test")] == [f"{val}2017", "test2017"]
 
 
+@pytest.mark.parametrize(
+    ("splits", "tested"),
+    [(("train", "val"), "val2017"), (("train", "valid", "test"), "test2017")],
+)
+def test_boxes_of_ones_own_need_no_split_for_tests(
+    tmp_path: Path, splits: tuple[str, ...], tested: str
+) -> None:
+    root = write_coco(tmp_path, splits=splits)
+    data = DetectionData(DetectionDataConfig(dataset="boxes", root=root))
+    assert data.split_name("test") == tested
+
+
 def test_boxes_are_clipped_in_training_only(tmp_path: Path) -> None:
     content = coco_content()
     content["annotations"][1]["bbox"] = [30, 20, 20, 20]

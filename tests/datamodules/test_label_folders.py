@@ -28,7 +28,7 @@ def test_both_layouts_hold_the_same_data(tmp_path):
 def test_a_list_of_classes_brings_values_names_and_colours(tmp_path):
     write_folders(tmp_path, [3, 10, 0, 3])
     (tmp_path / "classes.csv").write_text("10,sea,0,0,200\n3,land,0,200,0\n0,nothing,0,0,0\n\n")
-    found = data(tmp_path, "camvid", classes_file="classes.csv", void_values=(0,))
+    found = data(tmp_path, "labels", classes_file="classes.csv", void_values=(0,))
     assert (found.classes, found.label_ids) == (("sea", "land"), (10, 3))
     assert found.palette.tolist() == [[0, 0, 200], [0, 200, 0]]
     assert found.read("val", 0)[1].ravel()[:4].tolist() == [1, 0, 255, 1]

@@ -259,6 +259,26 @@ def test_settings_beside_the_grids_make_another_setting() -> None:
     assert line["published_comparable"] == "no"
 
 
+@pytest.mark.parametrize(
+    ("settings", "comparable", "said"),
+    [
+        (("weights=resnet50.pth",), "yes", ""),
+        ((), "no", "with the preset paper and no weights, another setting"),
+        (("weights=a.pth", "flip=true"), "no", "and weights=a.pth and flip=true, another setting"),
+    ],
+)
+def test_first_weights_that_the_published_runs_had_are_no_other_setting(
+    settings: tuple[str, ...], comparable: str, said: str
+) -> None:
+    spec = make_spec(RowSpec("1111", "1111"), dataset="wmt14", preset="paper")
+    assert spec.published is not None
+    published = replace(spec.published, needs=("weights",))
+    table = ResultTable.build(replace(spec, settings=settings, published=published), [])
+    (line,) = csv.DictReader(io.StringIO(table.render("csv")))
+    assert line["published_comparable"] == comparable
+    assert said in table.render("md")
+
+
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex isn't installed")
 def test_latex_compiles(table: ResultTable, tmp_path: Path) -> None:
     page = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
