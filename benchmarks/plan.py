@@ -35,7 +35,8 @@ data-centre cards in 32-bit training, the share that the Transformer paper's 8 x
 class PlannedCell:
     """One cell: what would be done with it, its cost, and its time in seconds.
 
-    `training_macs` are the multiply-accumulates of its whole training; None where it is refused.
+    `training_macs` are the multiply-accumulates of its whole training as papers count them,
+    `executed_macs` as a GPU computes them; None where it is refused.
     `vocabulary`: the symbols that the parameters are counted with, `of_data` whether they are
     those of the data themselves or what the settings allow. `counted`: at which sizes.
     """
@@ -45,6 +46,7 @@ class PlannedCell:
     parameters: int | None = None
     macs: int | None = None
     training_macs: float | None = None
+    executed_macs: float | None = None
     seconds: float | None = None
     vocabulary: int | None = None
     of_data: bool = False
@@ -72,13 +74,18 @@ class Plan:
 
     @property
     def training_macs(self) -> float:
-        """Multiply-accumulates of the cells that would run."""
+        """Multiply-accumulates of the cells that would run, as papers count them."""
         return sum(planned.training_macs or 0.0 for planned in self.to_run)
+
+    @property
+    def executed_macs(self) -> float:
+        """Multiply-accumulates of the cells that would run, as a GPU computes them."""
+        return sum(planned.executed_macs or 0.0 for planned in self.to_run)
 
     @property
     def gpu_hours(self) -> float:
         """Hours of one GPU at the assumed speed."""
-        return self.training_macs / (1e9 * (self.gmacs or GMACS_A_GPU)) / 3600
+        return self.executed_macs / (1e9 * (self.gmacs or GMACS_A_GPU)) / 3600
 
     @property
     def basis(self) -> str:
@@ -120,6 +127,7 @@ class Plan:
                     "vocabulary_of": "data" if planned.of_data else "settings",
                     "macs": planned.macs,
                     "training_macs": planned.training_macs,
+                    "executed_macs": planned.executed_macs,
                     "seconds_estimated": planned.seconds,
                 }
                 for planned in self.cells
@@ -128,6 +136,7 @@ class Plan:
             "seconds_estimated": self.seconds,
             "basis": self.basis,
             "training_macs": self.training_macs,
+            "executed_macs": self.executed_macs,
             "gpu_hours_guessed": self.gpu_hours,
         }
 
@@ -198,7 +207,8 @@ def summary(plan: Plan, jobs: int = 1) -> list[str]:
         lines.append(f"estimated time {spoken(plan.seconds / jobs)} ({plan.basis})")
         lines.append(
             f"{plan.gpu_hours:,.2f} GPU hours at an assumed {_speed(plan.gmacs or GMACS_A_GPU)} "
-            f"({count(round(plan.training_macs))} multiply-accumulates in all)"
+            f"({count(round(plan.executed_macs))} multiply-accumulates as a GPU computes them, "
+            f"{count(round(plan.training_macs))} as papers count them)"
         )
     return lines
 
@@ -230,13 +240,13 @@ def _cost(cell: Cell, vocabulary: int | None) -> PlannedCell:
         config = config.model_copy(update={"vocabulary_size": vocabulary})
     report = cell.entry.measure(config)
     passes = cell.entry.training_items(cell.config) / report.tokens
-    work = FORWARD_AND_BACKWARD * report.macs * passes
     return PlannedCell(
         cell,
         "",
         report.parameters,
         report.macs,
-        work,
+        FORWARD_AND_BACKWARD * report.macs * passes,
+        FORWARD_AND_BACKWARD * report.macs_executed * passes,
         vocabulary=getattr(config, "vocabulary_size", None),
         of_data=vocabulary is not None,
         counted=report.note,

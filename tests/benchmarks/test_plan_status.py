@@ -366,3 +366,12 @@ def test_a_plan_says_what_a_run_would_stop_at(
     assert len(said) == (lacking is not None) and (lacking or "") in "".join(said)
     assert main([*words, *given, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["obstacles"]) == len(said)
+
+
+def test_hours_of_a_gpu_are_those_of_the_path_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """On maps the folded product has more multiply-accumulates than papers count."""
+    words = ["plan", "spatial-attention/segmentation", "--preset", "smoke", "--rows", "1111"]
+    assert main([*words, "--gmacs", "1", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["executed_macs"] != plan["training_macs"]
+    assert plan["gpu_hours_guessed"] == pytest.approx(plan["executed_macs"] / 1e9 / 3600)
