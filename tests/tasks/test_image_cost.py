@@ -85,7 +85,8 @@ def test_a_crop_of_whole_cells_and_one_pixel_counts_as_whole_cells() -> None:
     crops = [
         measured("segmentation", **small, crop_height=size, crop_width=96) for size in (65, 64, 66)
     ]
-    assert [crop.note for crop in crops] == [f"one crop of {h}x96" for h in (64, 64, 66)]
+    whole = "one crop of 64x96"
+    assert [crop.note for crop in crops] == [f"{whole}, for 65x96", whole, "one crop of 66x96"]
     assert crops[0].macs == crops[1].macs < crops[2].macs
 
 
