@@ -59,13 +59,7 @@ class PredictedKernels(Attention):
     """The projections of a dynamic convolution, over sequences or maps.
 
     Args:
-        dim: model width D.
-        heads: not used; a convolution has groups.
-        dropout: dropout on the kernels after their softmax (DropConnect in Wu et al.).
-        taps: number of taps K of a kernel.
-        groups: number of groups G that share a kernel (16 in Zhu et al.); must divide D.
-        glu: project D -> 2 D and gate; false projects D -> D.
-        softmax: normalise the kernel over its taps.
+        taps: number of taps of a kernel; the rest is as of ``DynamicConvolution``.
     """
 
     def __init__(

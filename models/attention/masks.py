@@ -7,9 +7,7 @@ from torch import Tensor
 
 from .geometry import Geometry
 from .grid import Grid2D
-
-KEPT = 16
-"""Most masks that are remembered for one padding; without any, that is for all calls there are."""
+from .latest import Latest
 
 
 class AttentionMask:
@@ -32,7 +30,7 @@ class AttentionMask:
         self.keys_BK = keys_BK
         self._queries_BQ = queries_BQ
         self.causal = causal
-        self._allowed: dict[tuple[object, ...], Allowed] = {}
+        self._allowed: Latest[Allowed] = Latest()
 
     @property
     def queries_BQ(self) -> Tensor | None:
@@ -60,17 +58,14 @@ class AttentionMask:
             device: where to make it.
             reach: on a feature map, cells to each side on either axis that may be read; None: all.
         """
-        # What is remembered under inference mode can't take part in training.
-        key = (where.name, *where.layout, window, reach, device, torch.is_inference_mode_enabled())
-        made = self._allowed.pop(key, None)
-        if made is None:
+
+        def make() -> Allowed:
             made = Allowed.make(self, where, window, device)
             if reach is not None and isinstance(where, Grid2D):
                 made.restrict(where.reads_any(reach, self.keys_BK, device))
-            if len(self._allowed) >= KEPT:
-                del self._allowed[next(iter(self._allowed))]
-        self._allowed[key] = made  # the latest stands last
-        return made
+            return made
+
+        return self._allowed.get((where.name, *where.layout, window, reach, device), make)
 
 
 class Allowed:

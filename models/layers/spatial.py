@@ -21,32 +21,25 @@ from ..attention import (
     build_attention,
     traits_of,
 )
+from ..attention.latest import Latest
 
 Gate = Literal["zero", "one", "none"]
-
-KEPT_SIZES = 16
-"""Map sizes whose geometry is kept; data sets with images of any size would fill the memory."""
 
 
 class Grids:
     """The geometry of each map size, made once and shared by all modules of a backbone."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[object, ...], Grid2D] = {}
+        self._kept: Latest[Grid2D] = Latest()
 
     def __call__(
         self, height: int, width: int, *, key_stride: int = 1, query_stride: int = 1
     ) -> Grid2D:
         """The grid of a map of ``height`` x ``width`` cells."""
-        # What is remembered under inference mode can't take part in training.
-        key = (height, width, key_stride, query_stride, torch.is_inference_mode_enabled())
-        grid = self._kept.pop(key, None)
-        if grid is None:
-            grid = Grid2D(height, width, key_stride=key_stride, query_stride=query_stride)
-            if len(self._kept) >= KEPT_SIZES:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = grid  # the latest stands last
-        return grid
+        return self._kept.get(
+            (height, width, key_stride, query_stride),
+            lambda: Grid2D(height, width, key_stride=key_stride, query_stride=query_stride),
+        )
 
     def __reduce__(self) -> tuple[type[Grids], tuple[()]]:
         """Copies and pickles start empty."""

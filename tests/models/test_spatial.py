@@ -7,10 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from attnbench.models.attention import SiteError, build_attention
-from attnbench.models.attention.masks import KEPT
+from attnbench.models.attention.latest import KEPT
 from attnbench.models.attention.terms import NO_MASK
 from attnbench.models.layers.spatial import (
-    KEPT_SIZES,
     Gate,
     Grids,
     Padding,
@@ -162,7 +161,7 @@ def test_geometry_is_made_once_a_size_and_forgotten_at_last() -> None:
     assert grids(4, 5) is first
     assert grids(5, 4) is not first
     assert (grids(4, 5, key_stride=2).keys, first.keys) == (6, 20)
-    for size in range(1, 3 * KEPT_SIZES):
+    for size in range(1, 3 * KEPT):
         grids(size, 1)
     assert grids(4, 5) is not first
     assert copy.deepcopy(grids)(7, 1) is not grids(7, 1)  # nothing made is copied along
