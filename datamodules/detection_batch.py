@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -23,6 +23,11 @@ class DetectionTarget:
     labels_N: Tensor
     area_N: Tensor
     crowd_N: Tensor
+
+    def without_crowds(self) -> DetectionTarget:
+        """Give the boxes of single things, as training has them."""
+        parts = (self.boxes_N4, self.labels_N, self.area_N, self.crowd_N)
+        return DetectionTarget(*(part[~self.crowd_N] for part in parts))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> DetectionTarget:
         """Give the same boxes on another device."""
@@ -49,6 +54,10 @@ class DetectionBatch:
     def __len__(self) -> int:
         """Give the number of images."""
         return len(self.images)
+
+    def without_crowds(self) -> DetectionBatch:
+        """Give the same images with the boxes of single things."""
+        return replace(self, targets=tuple(target.without_crowds() for target in self.targets))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> DetectionBatch:
         """Give the same batch on another device; Lightning calls this too."""

@@ -73,14 +73,8 @@ class DetectionTask(TaskModule):
         return by_update(sgd_or_adamw(self.model, config), rate_factor(config))
 
     def losses(self, batch: DetectionBatch) -> dict[str, Tensor]:
-        """The four parts of the loss, by the names in ``LOSSES``; the model must be training.
-
-        Crowds, which only evaluation has, are left out.
-        """
-        targets = [
-            {"boxes": t.boxes_N4[~t.crowd_N], "labels": t.labels_N[~t.crowd_N]}
-            for t in batch.targets
-        ]
+        """The four parts of the loss, by the names in ``LOSSES``; the model must be training."""
+        targets = [{"boxes": t.boxes_N4, "labels": t.labels_N} for t in batch.targets]
         found = self.model(_as_floats(batch.images), targets)
         return {LOSSES[name]: loss for name, loss in found.items()}
 
@@ -106,7 +100,7 @@ class DetectionTask(TaskModule):
         """The losses of a batch, with norms as in evaluation and the same draws at every call."""
         with giving_losses(self.model), torch.random.fork_rng(_gpus(self.device)):
             torch.manual_seed(batch_idx)
-            losses = self.losses(batch)
+            losses = self.losses(batch.without_crowds())
         losses["loss"] = torch.stack([*losses.values()]).sum()
         for name, value in losses.items():
             self.log(f"val/{name}", value, batch_size=len(batch), sync_dist=True)
