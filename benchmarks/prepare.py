@@ -10,9 +10,7 @@ import lightning
 import torch
 
 from ..datamodules.files import sha256_file
-from ..tasks.detection_config import DetectionConfig
 from ..tasks.module import DataCardLike, TaskModule
-from ..tasks.segmentation_config import SegmentationConfig
 from .cell import Cell
 from .runlog import away_from_the_terminal
 
@@ -51,7 +49,9 @@ def prepare(cell: Cell) -> Prepared:
         if config.threads:
             torch.set_num_threads(config.threads)
         data: Any = cell.entry.data(config)
-        card, first = data.card(), _first_weights(config)
+        card = data.card()
+        weights = config.first_weights  # settings tell it by its name alone
+        first = {} if weights is None else {"weights": sha256_file(weights)}
         fingerprint = {**data.fingerprint(), **first}
         begun_on = {**data.training_fingerprint(), **first}
         data.train_dataloader()
@@ -60,10 +60,3 @@ def prepare(cell: Cell) -> Prepared:
         lightning.seed_everything(cell.seed, verbose=False)
         module = cell.entry.build(config, data)
     return Prepared(data, card, fingerprint, begun_on, module, time.monotonic() - begin, said)
-
-
-def _first_weights(config: Any) -> dict[str, str]:
-    """Hash of the file that training begins with; settings tell it by its name alone."""
-    if not isinstance(config, DetectionConfig | SegmentationConfig) or config.weights is None:
-        return {}
-    return {"weights": sha256_file(config.weights)}

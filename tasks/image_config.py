@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Self
 
 import torch
@@ -40,6 +41,11 @@ class ImageConfig(TrainingConfig):
         """Why the attention can't stand in this model, e.g. with its strides or its decoder."""
         problem = _problem(self.network(classes=2))
         return None if problem is None else str(problem)
+
+    @property
+    def first_weights(self) -> Path | None:
+        """As in ``TrainingConfig``."""
+        return self.network(classes=2).weights
 
     def check_training(self) -> None:
         """Raise ConfigError where the file of weights is missing, or frozen norms have none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, Self
 
 import torch
@@ -34,6 +35,11 @@ class TrainingConfig(BaseModel):
                 "precision=16-mixed needs a GPU; with accelerator=cpu choose bf16-mixed or 32-true"
             )
         return self
+
+    @property
+    def first_weights(self) -> Path | None:
+        """File of weights that training begins with; None: from scratch."""
+        return None
 
     def check_training(self) -> None:
         """Raise ConfigError if training has nothing sensible to begin with."""
