@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from .card import Card
+from .card import Card, counted
 
 
 class CaptionSplitCard(BaseModel):
@@ -81,11 +81,9 @@ class CaptionCard(Card):
 
     def changes(self) -> list[str]:
         """As in `Card`."""
-        return [
-            f"{name}: {number:,} images left out, {reason}"
-            for name, split in self.splits.items()
-            for reason, number in split.dropped.items()
-        ]
+        return counted(
+            {name: split.dropped for name, split in self.splits.items()}, "images left out, "
+        )
 
 
 def check_captions(dataset: str, root: Path | None, **settings: Any) -> CaptionCard:

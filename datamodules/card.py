@@ -10,6 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 
+def counted(counts: Mapping[str, Mapping[str, int]], what: str = "") -> list[str]:
+    """Say how many items of each split there are by reason: `train: 3 {what}reason`."""
+    return [
+        f"{split}: {number:,} {what}{reason}"
+        for split, reasons in counts.items()
+        for reason, number in reasons.items()
+    ]
+
+
 class Card(BaseModel):
     """All that must be equal for two results to be comparable, and what explains the rest.
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 from rich.text import Text
 
-from .card import Card
+from .card import Card, counted
 from .detection_records import DetectionImage, DetectionSplit
 from .prefetch import ahead
 
@@ -106,17 +106,12 @@ class DetectionCard(Card):
 
     def changes(self) -> list[str]:
         """As in `Card`."""
-        counted = [
-            f"{role}: {number:,} {reason}"
-            for role, split in self.splits.items()
-            for reason, number in split.counts.items()
-        ]
         left_out = [
             f"{role}: {split.not_trained:,} images without boxes are not trained on"
             for role, split in self.splits.items()
             if split.not_trained
         ]
-        return [*left_out, *counted]
+        return [*left_out, *counted({role: split.counts for role, split in self.splits.items()})]
 
 
 def describe_split(

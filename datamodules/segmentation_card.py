@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 from rich.text import Text
 
-from .card import Card
+from .card import Card, counted
 
 
 class SegmentationSplitCard(BaseModel):
@@ -92,11 +92,7 @@ class SegmentationCard(Card):
 
     def changes(self) -> list[str]:
         """As in `Card`."""
-        return [
-            f"{name}: {number:,} left out, {reason}"
-            for name, split in self.splits.items()
-            for reason, number in split.dropped.items()
-        ]
+        return counted({name: split.dropped for name, split in self.splits.items()}, "left out, ")
 
 
 def check_segmentation(dataset: str, root: Path | None, **settings: Any) -> SegmentationCard:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from .card import Card
+from .card import Card, counted
 
 
 class SideCard(BaseModel):
@@ -118,11 +118,9 @@ class TranslationCard(Card):
 
     def changes(self) -> list[str]:
         """As in `Card`."""
-        return [
-            f"{role}: {number:,} pairs dropped, {reason}"
-            for role, split in self.splits.items()
-            for reason, number in split.dropped.items()
-        ]
+        return counted(
+            {name: split.dropped for name, split in self.splits.items()}, "pairs dropped, "
+        )
 
 
 def check_translation(dataset: str, root: Path | None, **settings: Any) -> TranslationCard:
