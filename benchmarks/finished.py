@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,6 @@ from .records import WEIGHTS, weights_of
 from .runlog import away_from_the_terminal
 
 RECORD = "record.json"
-
-VOCABULARY = "vocabulary"
-"""How the keys of vocabularies in fingerprints end."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +72,7 @@ def load_run(
         if config.threads:
             torch.set_num_threads(config.threads)
         data: Any = entry.data(config)
-        if any(name.endswith(VOCABULARY) for name in record.data.fingerprint):
-            _check_vocabulary(record, data.fingerprint())  # of all splits, which must be there
+        _check_vocabulary(record, data)
         _check_classes(record, data)
         module = entry.build(config, data)
     _load(module, weights, folder)
@@ -128,14 +124,18 @@ def _is_earlier(record: RunRecord, phase: str | None) -> bool:
     return phase not in (None, "", record.phase)
 
 
-def _check_vocabulary(record: RunRecord, now: Mapping[str, str]) -> None:
+def _check_vocabulary(record: RunRecord, data: Any) -> None:
     """Other words would get the weights of those that the model learnt."""
-    for name, known in record.data.fingerprint.items():
-        if name.endswith(VOCABULARY) and now.get(name, known) != known:
-            raise DataError(
-                "the data give another vocabulary than the run was trained with: give the --root "
-                "and the settings it was trained on"
-            )
+    hashes = record.data.fingerprint.items()
+    known = {name: digest for name, digest in hashes if name.endswith("vocabulary")}
+    if not known:  # a fingerprint needs all splits, and of images they aren't needed here
+        return
+    now = data.fingerprint()
+    if any(now.get(name, digest) != digest for name, digest in known.items()):
+        raise DataError(
+            "the data give another vocabulary than the run was trained with: give the --root "
+            "and the settings it was trained on"
+        )
 
 
 def _check_classes(record: RunRecord, data: Any) -> None:

@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 
 from .errors import DataError
 from .files import reading
-from .segmentation_records import LabelCode, LabelledImage, SegmentationSet, pair, visible
+from .image_files import visible
+from .segmentation_records import LabelCode, LabelledImage, SegmentationSet, pair
 
 IMAGES, LABELS = "leftImg8bit", "gtFine"
 """Names of the folders."""

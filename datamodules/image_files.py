@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from .files import reading
@@ -21,3 +22,8 @@ def image_files(root: Path) -> dict[str, Path]:
             for path in sorted(root.rglob("*"))
             if path.suffix.lower() in ENDINGS and path.is_file()
         }
+
+
+def visible(paths: Iterable[Path]) -> list[Path]:
+    """Sort paths by name, without hidden ones, such as those that macOS puts into archives."""
+    return sorted(path for path in paths if not path.name.startswith("."))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from .errors import DataError
 from .files import reading
-from .image_files import ENDINGS
+from .image_files import ENDINGS, visible
 from .label_classes import ClassList
-from .segmentation_records import LabelCode, LabelledImage, SegmentationSet, pair, visible
+from .segmentation_records import LabelCode, LabelledImage, SegmentationSet, pair
 
 CAMVID = ClassList(
     source="CamVid",

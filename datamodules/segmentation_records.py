@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -155,11 +155,6 @@ def pair(
         )
     dropped = {"image without labels": len(alone), "labels without an image": len(orphans)}
     return found, {reason: number for reason, number in dropped.items() if number}
-
-
-def visible(paths: Iterable[Path]) -> list[Path]:
-    """Sort paths by name, without hidden ones, such as those that macOS puts into archives."""
-    return sorted(path for path in paths if not path.name.startswith("."))
 
 
 def colours(count: int) -> tuple[tuple[int, int, int], ...]:

@@ -24,7 +24,7 @@ from .detection_records import (
 )
 from .errors import DataError
 from .files import read_lines, reading
-from .image_files import ENDINGS
+from .image_files import ENDINGS, visible
 from .images import size_of_annotated
 
 _EXPECTED = "lines of `class cx cy width height`, the last four between 0 and 1"
@@ -121,8 +121,8 @@ def _read_split(folder: Path, classes: int) -> DetectionSplit:
     with reading(folder):
         files = [
             path
-            for path in sorted(folder.rglob("*"))
-            if path.suffix.lower() in ENDINGS and path.is_file() and path.name[0] != "."
+            for path in visible(folder.rglob("*"))
+            if path.suffix.lower() in ENDINGS and path.is_file()
         ]
         written = {path for path in labels.rglob("*.txt") if path.name != "classes.txt"}
     stems = [path.relative_to(folder).with_suffix("").as_posix() for path in files]
